@@ -1,0 +1,249 @@
+//! Judges what runs by its outcome: which limits on GPUs and shares of GPUs are exceeded, by how many and by whom, and
+//! which of the jobs are beyond. It predicts nothing: it compares what jobs have, by AllocTRES and by their devices,
+//! with the limits as Slurm applies them. It runs nothing; all functions are pure.
+//!
+//! - `held`: what each job has. `bounds`: which limits bind it. `beyond`: which jobs of a limit are beyond it.
+//! - `others`: what isn't a limit of Slurm's: types that no request names, caps, shares outside their reservations.
+//! - [`agree`]: what two looks at the cluster both say, and so may be acted upon.
+#![forbid(unsafe_code)]
+
+use std::collections::HashSet;
+
+use gpushare::config::Config;
+use gpushare::submit::policy::{Mode, Policy};
+use gpushare::text::pattern::{Case, Patterns};
+use gpushare_slurm_text::{Job, Kind, Snapshot, State};
+
+mod beyond;
+mod bounds;
+mod held;
+mod others;
+
+use held::Held;
+
+/// The rules to judge by, from gpushare.conf.
+#[derive(Debug)]
+pub struct Rules {
+    policy: Policy,
+    /// The GRES whose limits count: gpu, and those of shares.
+    gres: Vec<String>,
+    /// The GRES of shares.
+    shares: Vec<String>,
+}
+
+impl Rules {
+    /// Takes them from the file.
+    pub fn of(config: &Config) -> Rules {
+        let own = &config.node.share_gres;
+        let mut shares = ["mps", "shard"].map(str::to_owned).to_vec();
+        if !shares.contains(own) {
+            shares.push(own.clone());
+        }
+        Rules { policy: config.policy.clone(), gres: config.policy.gres.0.clone(), shares }
+    }
+
+    /// Whether a limit on this TRES is one of GPUs or shares; `bills_types` if the job's partition bills types.
+    fn counts(&self, tres: &str, bills_types: bool) -> bool {
+        let gres = tres.strip_prefix("gres/").map(|rest| rest.split(':').next().unwrap_or_default());
+        gres.is_some_and(|name| self.gres.iter().any(|known| known == name))
+            || (tres == "billing" && bills_types)
+    }
+
+    /// Whether gpushare.conf exempts a job from all rules.
+    fn exempts(&self, job: &Job) -> bool {
+        let exempt = &self.policy.exempt;
+        let is = |patterns: &Patterns, name: &str, case| {
+            !name.is_empty() && patterns.match_name(name.as_bytes(), case)
+        };
+        is(&exempt.partitions, &job.partition, Case::Counts)
+            || is(&exempt.reservations, &job.reservation, Case::Counts)
+            || is(&exempt.users, &job.user, Case::Ignored)
+            || exempt.users.iter().any(|pattern| pattern == job.user_id.to_string())
+            || is(&exempt.accounts, &job.account, Case::Ignored)
+    }
+
+    /// Whether something may be done to a job: under `Mode=audit` and `warn` nothing is.
+    fn may_act_on(&self, job: &Job) -> bool {
+        matches!(self.policy.mode(job.qos.as_bytes()), Mode::Enforce | Mode::Default)
+    }
+}
+
+/// What is wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum What {
+    /// Running jobs have more than a limit allows.
+    Limit(Kind),
+    /// A job under a governed QOS has GPUs of a type that its request doesn't name.
+    Unnamed,
+    /// AllocTRES and the devices of a job under a governed QOS differ in a type.
+    Miscounted,
+    /// More CPUs than `MaxCPUsPerGpu` gives with the job's GPUs.
+    Cpus,
+    /// More memory, in MiB, than `MaxMemPerGpu` gives.
+    Memory,
+    /// No GPU in a partition of `GpuPartitions`.
+    NoGpu,
+    /// Shares outside the reservations of `ShareReservations`.
+    OutsideReservation,
+    /// The devices of a job can't be told: a user's text imitates Slurm's.
+    Unclear,
+}
+
+impl What {
+    /// A word for figures.
+    pub const fn word(self) -> &'static str {
+        match self {
+            What::Limit(_) => "limit",
+            What::Unnamed => "unnamed",
+            What::Miscounted => "miscounted",
+            What::Cpus => "cpus",
+            What::Memory => "memory",
+            What::NoGpu => "no_gpu",
+            What::OutsideReservation => "outside_reservation",
+            What::Unclear => "unclear",
+        }
+    }
+
+    /// All words.
+    pub const WORDS: [&'static str; 8] =
+        ["limit", "unnamed", "miscounted", "cpus", "memory", "no_gpu", "outside_reservation", "unclear"];
+}
+
+/// How something was counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum CountedBy {
+    /// As Slurm's accounting does.
+    AllocTres,
+    /// By node and index.
+    Devices,
+}
+
+impl CountedBy {
+    /// In words.
+    pub const fn words(self) -> &'static str {
+        match self {
+            CountedBy::AllocTres => "AllocTRES",
+            CountedBy::Devices => "devices",
+        }
+    }
+}
+
+/// A job, and what it has of what a finding is about.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Member {
+    /// Its number.
+    pub id: u32,
+    /// Its name, `12_3`.
+    pub name: String,
+    /// What scancel takes.
+    pub handle: String,
+    /// Its user.
+    pub user: String,
+    /// When it started.
+    pub start: u64,
+    /// How many it has.
+    pub held: u64,
+    /// Whether the limit would hold without it, and with those that started before it and stay.
+    pub is_beyond: bool,
+    /// Whether `Guard=` may act on it.
+    may_act: bool,
+}
+
+impl Member {
+    fn of(job: &Job, held: u64) -> Member {
+        Member {
+            id: job.id,
+            name: job.name.clone(),
+            handle: job.handle().to_owned(),
+            user: job.user.clone(),
+            start: job.start,
+            held,
+            is_beyond: false,
+            may_act: false,
+        }
+    }
+}
+
+/// Something that isn't as the limits and rules say.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Finding {
+    /// What is wrong.
+    pub what: What,
+    /// Whose limit it is: `QOS qos_lafferty`, `account group`; or which rule.
+    pub whose: String,
+    /// Whom a limit for each user or account concerns; else empty.
+    pub of: String,
+    /// Of what, such as `gres/gpu:a40`.
+    pub tres: String,
+    /// How many there are.
+    pub held: u64,
+    /// How many there may be.
+    pub limit: u64,
+    /// How they were counted.
+    pub counted_by: CountedBy,
+    /// How many more jobs have that are ending.
+    pub completing: u64,
+    /// The jobs, the oldest first.
+    pub jobs: Vec<Member>,
+}
+
+/// What one look at a cluster says.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Verdict {
+    /// What is wrong.
+    pub over: Vec<Finding>,
+    /// Limits that only hold without the jobs that are ending, which still have their devices.
+    pub ending: Vec<Finding>,
+}
+
+/// Judges one look.
+pub fn judge(now: &Snapshot, rules: &Rules) -> Verdict {
+    judge_without(now, rules, &HashSet::new())
+}
+
+/// Judges one look as if some jobs were gone.
+fn judge_without(now: &Snapshot, rules: &Rules, gone: &HashSet<u32>) -> Verdict {
+    let counts = |job: &&Job| {
+        matches!(job.state, State::Runs | State::Completing) && !gone.contains(&job.id) && !rules.exempts(job)
+    };
+    let jobs: Vec<(&Job, Held)> =
+        now.jobs.iter().filter(counts).map(|job| (job, Held::of(job, now, rules))).collect();
+    let mut verdict = beyond::limits(&jobs, now, rules);
+    verdict.over.extend(others::findings(&jobs, now, rules));
+    verdict
+}
+
+/// The jobs to act upon: beyond a limit in both looks, and beyond it still if those that go before them are gone. The
+/// oldest comes first.
+pub fn agree(first: &Snapshot, second: &Snapshot, rules: &Rules) -> Vec<Member> {
+    if !(first.settings.enforces_limits && second.settings.enforces_limits) {
+        return Vec::new();
+    }
+    let before = judge(first, rules).over;
+    let was_beyond = |finding: &Finding, job: &Member| {
+        before.iter().any(|old| {
+            (old.what, &old.whose, &old.of, &old.tres, old.counted_by)
+                == (finding.what, &finding.whose, &finding.of, &finding.tres, finding.counted_by)
+                && old
+                    .jobs
+                    .iter()
+                    .any(|known| known.is_beyond && (known.id, known.start) == (job.id, job.start))
+        })
+    };
+    let (mut chosen, mut gone): (Vec<Member>, HashSet<u32>) = (Vec::new(), HashSet::new());
+    loop {
+        let over = judge_without(second, rules, &gone).over;
+        let beyond = over.iter().flat_map(|finding| {
+            finding.jobs.iter().filter(move |job| job.is_beyond && job.may_act).map(move |job| (finding, job))
+        });
+        let agreed = beyond.filter(|(finding, job)| was_beyond(finding, job)).map(|(_, job)| job);
+        let Some(next) = agreed.min_by_key(|job| (job.start, job.id)) else { return chosen };
+        // What is done to a component of a heterogeneous job is done to all of it.
+        let same = second.jobs.iter().filter(|job| job.handle() == next.handle);
+        gone.extend(same.map(|job| job.id).chain([next.id]));
+        chosen.push(next.clone());
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,157 @@
+//! What isn't a limit of Slurm's: GPUs of a type that the request doesn't name, under a governed QOS; more CPUs or
+//! memory than the site gives with a job's GPUs; jobs without a GPU where each must have one; shares outside their
+//! reservations; and jobs whose devices a user's text hides.
+
+use std::collections::HashSet;
+
+use gpushare::submit::policy::{Caps, Governed, PerGpu};
+use gpushare::text::pattern::Case;
+use gpushare_slurm_text::{Job, Kind, Snapshot, State, Trust};
+
+use crate::held::Held;
+use crate::{CountedBy, Finding, Member, Rules, What};
+
+pub(crate) fn findings(jobs: &[(&Job, Held)], now: &Snapshot, rules: &Rules) -> Vec<Finding> {
+    let mut found = Vec::new();
+    let limits = now.qoses.values().flat_map(|qos| Kind::ALL.map(|kind| qos.limits(kind)));
+    let limited: HashSet<&str> = limits.flat_map(|limits| limits.iter().map(|(tres, _)| tres)).collect();
+    for (job, held) in jobs.iter().filter(|(job, _)| job.state == State::Runs) {
+        let mut add = |what, whose: String, tres: &str, counts: (u64, u64)| {
+            let (count, limit) = counts;
+            found.push(Finding {
+                what,
+                whose,
+                of: String::new(),
+                tres: tres.to_owned(),
+                held: count,
+                limit,
+                counted_by: CountedBy::Devices,
+                completing: 0,
+                jobs: vec![Member::of(job, count)],
+            });
+        };
+        if job.record.trust == Trust::Unclear {
+            add(What::Unclear, format!("user {}", job.user), "", (0, 0));
+        }
+        if governs(job, now, rules) {
+            unnamed(job, held, &limited, &mut add);
+        }
+        over_caps(job, held, now, rules, &mut add);
+        let has = |name: &str| held.gpus().of(&format!("gres/{name}")).unwrap_or(0);
+        let gpu_there = has("gpu") > 0 || rules.shares.iter().any(|share| has(share) > 0);
+        if !gpu_there && rules.policy.gpu_partitions.match_name(job.partition.as_bytes(), Case::Counts) {
+            add(What::NoGpu, format!("partition {}", job.partition), "gres/gpu", (0, 1));
+        }
+        let only = &rules.policy.shares.reservations;
+        if !only.is_empty() && !only.occur_in(job.reservation.as_bytes(), Case::Counts) {
+            for share in rules.shares.iter().filter(|share| has(share) > 0) {
+                add(
+                    What::OutsideReservation,
+                    "ShareReservations".to_owned(),
+                    &format!("gres/{share}"),
+                    (has(share), 0),
+                );
+            }
+        }
+    }
+    found
+}
+
+/// Whether GPUs must be typed under the job's QOS or in its partition.
+fn governs(job: &Job, now: &Snapshot, rules: &Rules) -> bool {
+    if rules.policy.partitions.match_name(job.partition.as_bytes(), Case::Counts) {
+        return true;
+    }
+    match &rules.policy.governed {
+        Governed::Names(names) => names.match_name(job.qos.as_bytes(), Case::Ignored),
+        Governed::Auto => now.qoses.get(&job.qos).is_some_and(|qos| {
+            let mut limited = Kind::ALL.iter().flat_map(|kind| qos.limits(*kind).iter());
+            limited.any(|(tres, _)| tres.starts_with("gres/gpu:"))
+        }),
+    }
+}
+
+fn unnamed(
+    job: &Job,
+    held: &Held,
+    limited: &HashSet<&str>,
+    add: &mut impl FnMut(What, String, &str, (u64, u64)),
+) {
+    if job.record.trust != Trust::Said {
+        return;
+    }
+    for gres_type in held.types() {
+        let tres = format!("gres/gpu:{gres_type}");
+        let whose = || format!("QOS {}", job.qos);
+        if !job.record.types.contains(gres_type) {
+            add(What::Unnamed, whose(), &tres, (held.most(&tres), 0));
+        }
+        let by = |counted_by| held.by(counted_by, &tres).unwrap_or(0);
+        let (books, devices) = (by(CountedBy::AllocTres), by(CountedBy::Devices));
+        // AllocTRES has only what AccountingStorageTRES names, as every limited type must be.
+        if held.typed && books != devices && limited.contains(tres.as_str()) {
+            add(What::Miscounted, whose(), &tres, (devices, books));
+        }
+    }
+}
+
+fn over_caps(
+    job: &Job,
+    held: &Held,
+    now: &Snapshot,
+    rules: &Rules,
+    add: &mut impl FnMut(What, String, &str, (u64, u64)),
+) {
+    if held.gpus().of("gres/gpu").unwrap_or(0) == 0 {
+        return;
+    }
+    let policy = &rules.policy;
+    let caps = |of: fn(&Caps) -> Option<&PerGpu>| {
+        let qos =
+            policy.records.iter().filter(|record| record.names.match_name(job.qos.as_bytes(), Case::Ignored));
+        let partitions = policy.partition_records.iter();
+        let partition =
+            partitions.filter(|record| record.names.match_name(job.partition.as_bytes(), Case::Counts));
+        let mut all =
+            qos.map(|record| &record.caps).chain(partition.map(|record| &record.caps)).chain([&policy.caps]);
+        all.find_map(of)
+    };
+    let whole =
+        job.record.whole_nodes || now.partitions.get(&job.partition).is_some_and(|known| known.whole_nodes);
+    // Slurm gives whole cores, and whole nodes: docs/limits.md.
+    let threads = job.record.on.iter().flat_map(|on| &on.nodes).filter_map(|node| now.nodes.get(node));
+    let threads = threads.map(|node| node.threads_per_core).max().unwrap_or(1);
+    if let Some(allowed) =
+        caps(|caps| caps.cpus.as_ref()).filter(|_| !whole).and_then(|cap| allowed(cap, held))
+    {
+        let (cpus, allowed) = (held.allocated().of("cpu").unwrap_or(0), allowed.saturating_mul(threads));
+        if cpus > allowed {
+            add(What::Cpus, "MaxCPUsPerGpu".to_owned(), "cpu", (cpus, allowed));
+        }
+    }
+    if let Some(allowed) = caps(|caps| caps.mem.as_ref()).and_then(|cap| allowed(cap, held)) {
+        let memory = held.allocated().of("mem").unwrap_or(0);
+        if memory > allowed {
+            add(What::Memory, "MaxMemPerGpu".to_owned(), "mem", (memory, allowed));
+        }
+    }
+}
+
+/// What a cap gives with all of the job's GPUs; `None` if one of them has no cap.
+fn allowed(cap: &PerGpu, held: &Held) -> Option<u64> {
+    let gpus = held.gpus();
+    let (mut sum, mut typed) = (0_u64, 0_u64);
+    for (gres_type, count) in
+        gpus.iter().filter_map(|(tres, count)| Some((tres.strip_prefix("gres/gpu:")?, count)))
+    {
+        sum = sum.saturating_add(cap.of(Some(gres_type.as_bytes()))?.saturating_mul(count));
+        typed = typed.saturating_add(count);
+    }
+    // Of a GPU whose type is unknown the highest cap counts, so that nobody is told to have too much.
+    let rest = gpus.of("gres/gpu").unwrap_or(0).saturating_sub(typed);
+    if rest > 0 {
+        let highest = cap.types.iter().map(|(_, each)| *each).chain(cap.others).max()?;
+        sum = sum.saturating_add(highest.saturating_mul(rest));
+    }
+    Some(sum)
+}

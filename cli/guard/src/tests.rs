@@ -1,0 +1,399 @@
+//! The judge on snapshots that were made up, as in tests/siege/test_judge.py: it must see each kind of breach, and
+//! none where there is none.
+
+use gpushare_slurm_text::limits::{self, Associations};
+use gpushare_slurm_text::record::Records;
+use gpushare_slurm_text::{Settings, job, node, partition};
+
+use super::*;
+
+const QOSES: &str = "normal||||||
+typed||gres/gpu:a40=2,gres/gpu:h100=0||||
+job|||gres/gpu:a40=1|||
+user||||gres/gpu:a40=2||
+account|||||gres/gpu:a40=2|
+node||||||gres/gpu:a40=1
+all||gres/gpu=3||||
+units||gres/mps=100||||
+big||gres/gpu:a40=4||||
+over|OverPartQOS|gres/gpu:a40=3||||
+bills||billing=10||||
+";
+const ACCOUNTS: &str = "root||||||
+acct|||root|||
+acct|alice|||||
+acct|bob|||||
+capped|||root|gres/gpu:a40=2||
+capped|alice|||||
+group|||root|gres/gpu:a40=3|gres/gpu:a40=2|
+sub|||group|||
+sub|alice|||||
+sub|bob||||gres/gpu:a40=1|
+sub|eve|p|||gres/gpu:a40=1|
+pernode|||root|||gres/gpu:a40=1
+pernode|alice|||||
+";
+const NODES: &str = "NodeName=n1\n   Gres=gpu:a40:4,mps:a40:400\nNodeName=h1\n   Gres=gpu:h100:4\n   State=X ThreadsPerCore=2\n\
+                     NodeName=m1\n   Gres=gpu:a40:2,gpu:h100:2\n   GresUsed=gpu:a40:2(IDX:0-1),gpu:h100:2(IDX:2-3)\n";
+const PARTITIONS: &str = "PartitionName=p QoS=N/A\nPartitionName=limited QoS=typed\nPartitionName=x OverSubscribe=EXCLUSIVE\n\
+                          PartitionName=w TRESBillingWeights=GRES/gpu:a40=4\n";
+
+/// A job by default one of alice's, with one A40 of n1, named.
+#[derive(Clone)]
+struct Made {
+    id: u32,
+    user: &'static str,
+    account: &'static str,
+    qos: &'static str,
+    partition: &'static str,
+    reservation: &'static str,
+    state: &'static str,
+    start: u64,
+    alloc: &'static str,
+    on: &'static [(&'static str, &'static str)],
+    asks: &'static str,
+    name: &'static str,
+}
+
+const ONE: Made = Made {
+    id: 1,
+    user: "alice",
+    account: "acct",
+    qos: "normal",
+    partition: "p",
+    reservation: "(null)",
+    state: "RUNNING",
+    start: 0,
+    alloc: "cpu=1,gres/gpu=1,gres/gpu:a40=1",
+    on: &[("n1", "gpu:a40:1(IDX:0)")],
+    asks: "gres/gpu:a40:1",
+    name: "",
+};
+const TWO: Made =
+    Made { alloc: "cpu=1,gres/gpu=2,gres/gpu:a40=2", on: &[("n1", "gpu:a40:2(IDX:0,3)")], ..ONE };
+const FOUR: Made =
+    Made { alloc: "cpu=1,gres/gpu=4,gres/gpu:a40=4", on: &[("n1", "gpu:a40:4(IDX:0-3)")], ..ONE };
+
+fn snapshot(made: &[Made]) -> Snapshot {
+    let mut records = Records::default();
+    let mut jobs = Vec::new();
+    for job in made {
+        let (id, start) = (job.id, if job.start == 0 { u64::from(job.id) } else { job.start });
+        let user_id = if job.user == "alice" { 2001 } else { 2002 };
+        let line = format!(
+            "{id} |{id}{} |{user_id} |{} |{} |{} |{} |{} |{} |{start} |{} |None |{} |",
+            job.name,
+            job.user,
+            job.account,
+            job.qos,
+            job.partition,
+            job.reservation,
+            job.state,
+            job.on.len(),
+            job.alloc
+        );
+        jobs.push(Job::read(&line).unwrap());
+        let on: String = job
+            .on
+            .iter()
+            .map(|(node, gres)| format!("     Nodes={node} CPU_IDs=0 Mem=0 GRES={gres}\n"))
+            .collect();
+        let asks = job.asks;
+        let text =
+            format!("JobId={id} JobName=x\n   UserId={user_id}\n{on}   Command=x\n   TresPerNode={asks}\n");
+        text.lines().for_each(|line| records.line(line));
+    }
+    job::join(&mut jobs, records);
+    Snapshot {
+        jobs,
+        nodes: node::read(NODES),
+        partitions: partition::read(PARTITIONS),
+        qoses: limits::qoses(QOSES).unwrap(),
+        associations: Associations::read(ACCOUNTS).unwrap(),
+        settings: Settings { cluster: "lab".to_owned(), enforces_limits: true },
+    }
+}
+
+fn rules(conf: &str) -> Rules {
+    Rules::of(&Config::parse(conf).unwrap())
+}
+
+fn shown(findings: &[Finding]) -> Vec<String> {
+    let one = |found: &Finding| {
+        let Finding { what, whose, of, tres, held, limit, counted_by, .. } = found;
+        let word = match what {
+            What::Limit(kind) => kind.word(),
+            other => other.word(),
+        };
+        format!("{whose} {word} {of} {tres} {held}/{limit} {}", counted_by.words()).replace("  ", " ")
+    };
+    findings.iter().map(one).collect()
+}
+
+fn found(made: &[Made], conf: &str) -> Vec<String> {
+    shown(&judge(&snapshot(made), &rules(conf)).over)
+}
+
+/// The same finding by both counts.
+fn both(text: &str) -> Vec<String> {
+    ["AllocTRES", "devices"].map(|counted_by| format!("{text} {counted_by}")).to_vec()
+}
+
+#[test]
+fn each_kind_of_limit_is_seen_and_none_that_holds() {
+    let qos = |id, qos, made: Made| Made { id, qos, ..made };
+    let of = |id, account, user, made: Made| Made { id, account, user, ..made };
+    for (made, expected) in [
+        (vec![ONE, qos(2, "typed", ONE), qos(3, "job", ONE)], vec![]),
+        (vec![qos(1, "typed", TWO)], vec![]),
+        (vec![qos(1, "typed", FOUR)], both("QOS typed GrpTRES gres/gpu:a40 4/2")),
+        (
+            vec![qos(1, "typed", TWO), Made { user: "bob", ..qos(2, "typed", ONE) }],
+            both("QOS typed GrpTRES gres/gpu:a40 3/2"),
+        ),
+        (vec![qos(1, "job", TWO)], both("QOS job MaxTRESPerJob gres/gpu:a40 2/1")),
+        (vec![qos(1, "job", ONE), qos(2, "job", ONE)], vec![]),
+        (
+            vec![qos(1, "user", TWO), qos(2, "user", ONE)],
+            both("QOS user MaxTRESPerUser user alice gres/gpu:a40 3/2"),
+        ),
+        (vec![qos(1, "user", TWO), Made { user: "bob", ..qos(2, "user", ONE) }], vec![]),
+        (
+            vec![qos(1, "account", TWO), Made { user: "bob", ..qos(2, "account", ONE) }],
+            both("QOS account MaxTRESPerAccount account acct gres/gpu:a40 3/2"),
+        ),
+        (vec![qos(1, "account", TWO), Made { account: "sub", ..qos(2, "account", TWO) }], vec![]),
+        (vec![qos(1, "node", TWO)], both("QOS node MaxTRESPerNode gres/gpu:a40 2/1")),
+        (vec![qos(1, "all", FOUR)], both("QOS all GrpTRES gres/gpu 4/3")),
+        (vec![of(1, "capped", "alice", FOUR)], both("account capped GrpTRES gres/gpu:a40 4/2")),
+        (
+            vec![of(1, "sub", "alice", TWO), of(2, "sub", "alice", TWO)],
+            both("account group GrpTRES gres/gpu:a40 4/3"),
+        ),
+        (vec![of(1, "sub", "bob", TWO)], both("user bob in account sub MaxTRESPerJob gres/gpu:a40 2/1")),
+        (
+            vec![of(1, "sub", "eve", TWO)],
+            both("user eve in account sub and partition p MaxTRESPerJob gres/gpu:a40 2/1"),
+        ),
+        (vec![of(1, "sub", "alice", TWO)], vec![]),
+        (vec![of(1, "pernode", "alice", TWO)], both("account pernode MaxTRESPerNode gres/gpu:a40 2/1")),
+        // What the QOS limits, the account doesn't limit again.
+        (vec![Made { account: "capped", ..qos(1, "typed", TWO) }, of(2, "capped", "alice", TWO)], vec![]),
+        // Neither what waits, nor what is over.
+        (vec![Made { state: "PENDING", ..qos(1, "typed", FOUR) }], vec![]),
+        (vec![Made { state: "COMPLETED", ..qos(1, "typed", FOUR) }], vec![]),
+        (
+            vec![Made { state: "SUSPENDED", ..qos(1, "typed", FOUR) }],
+            both("QOS typed GrpTRES gres/gpu:a40 4/2"),
+        ),
+        // A bill counts where a partition bills types.
+        (
+            vec![Made {
+                alloc: "billing=12",
+                partition: "w",
+                on: &[("n1", "gpu:a40:0(IDX:)")],
+                ..qos(1, "bills", ONE)
+            }],
+            vec!["QOS bills GrpTRES billing 12/10 AllocTRES".to_owned()],
+        ),
+        (
+            vec![Made { alloc: "billing=12", on: &[("n1", "gpu:a40:0(IDX:)")], ..qos(1, "bills", ONE) }],
+            vec![],
+        ),
+    ] {
+        assert_eq!(found(&made, ""), expected);
+    }
+}
+
+#[test]
+fn of_two_qoses_the_first_limits_and_the_other_only_what_it_leaves_open() {
+    let at = |id, qos, partition, made: Made| Made { id, qos, partition, ..made };
+    for (made, expected) in [
+        // The partition's QOS comes first.
+        (vec![at(1, "big", "limited", FOUR)], both("QOS typed GrpTRES gres/gpu:a40 4/2")),
+        (vec![at(1, "big", "p", FOUR)], vec![]),
+        // Unless the job's has OverPartQOS.
+        (vec![at(1, "over", "limited", FOUR)], both("QOS over GrpTRES gres/gpu:a40 4/3")),
+        // A job that the partition's limit doesn't bind doesn't count for it.
+        (vec![at(1, "over", "limited", TWO), at(2, "normal", "limited", TWO)], vec![]),
+        (
+            vec![at(1, "all", "limited", FOUR)],
+            [both("QOS all GrpTRES gres/gpu 4/3"), both("QOS typed GrpTRES gres/gpu:a40 4/2")].concat(),
+        ),
+    ] {
+        assert_eq!(found(&made, ""), expected);
+    }
+}
+
+#[test]
+fn devices_count_by_their_nodes_whatever_they_are_called() {
+    let hidden = Made { qos: "job", on: &[("n1", "gpu:a40:1(IDX:0)"), ("m1", "gpu:a40:1(IDX:1)")], ..ONE };
+    assert_eq!(
+        found(&[hidden], ""),
+        ["QOS job MaxTRESPerJob gres/gpu:a40 2/1 devices", "QOS job miscounted gres/gpu:a40 2/1 devices"]
+    );
+    let other = Made { qos: "typed", alloc: "gres/gpu=1", on: &[("h1", "gpu:a40:1(IDX:0)")], ..ONE };
+    assert_eq!(
+        found(&[other], ""),
+        [
+            "QOS typed GrpTRES gres/gpu:h100 1/0 devices",
+            "QOS typed unnamed gres/gpu:h100 1/0 devices",
+            "QOS typed miscounted gres/gpu:h100 1/0 devices"
+        ]
+    );
+    let alien =
+        Made { qos: "job", alloc: "gres/gpu=1,gres/gpu:h100=1", on: &[("m1", "gpu:x:1(IDX:3)")], ..ONE };
+    assert_eq!(found(&[alien], ""), ["QOS job unnamed gres/gpu:h100 1/0 devices"]);
+    let untyped = Made { asks: "gres/gpu:1", ..ONE };
+    assert_eq!(
+        found(&[Made { qos: "typed", ..untyped.clone() }], ""),
+        ["QOS typed unnamed gres/gpu:a40 1/0 devices"]
+    );
+    assert_eq!(found(&[untyped], ""), [""; 0]);
+}
+
+#[test]
+fn shares_count_by_units_and_only_in_their_reservations() {
+    let share = Made { qos: "units", alloc: "gres/mps=60", on: &[("n1", "mps:60(60/100)")], ..ONE };
+    let second = Made { id: 2, ..share.clone() };
+    assert_eq!(found(&[share.clone(), second], ""), both("QOS units GrpTRES gres/mps 120/100"));
+    assert_eq!(
+        found(std::slice::from_ref(&share), "ShareReservations=course"),
+        ["ShareReservations outside_reservation gres/mps 60/0 devices"]
+    );
+    assert_eq!(found(&[Made { reservation: "course-2", ..share }], "ShareReservations=course"), [""; 0]);
+    // Units of a GRES of any name, by type too.
+    let own = Made { alloc: "gres/gpushare=4,gres/gpushare:a40=4", on: &[], ..ONE };
+    let mut now = snapshot(&[Made { qos: "units", ..own }]);
+    now.qoses.extend(limits::qoses("units||gres/gpushare:a40=3||||\n").unwrap());
+    let over = shown(&judge(&now, &rules("ShareGRES=gpushare\nPlacement=off")).over);
+    assert_eq!(over, ["QOS units GrpTRES gres/gpushare:a40 4/3 AllocTRES"]);
+    assert!(judge(&now, &rules("")).over.is_empty());
+}
+
+#[test]
+fn caps_are_what_the_jobs_gpus_give() {
+    const CAPS: &str = "MaxCPUsPerGpu=a40:8,h100:16\nMaxMemPerGpu=a40:16G,h100:32G\nGpuPartitions=g";
+    for (alloc, on, partition, expected) in [
+        ("cpu=8,mem=16G", ONE.on, "p", vec![]),
+        ("cpu=9,mem=16G", ONE.on, "p", vec!["MaxCPUsPerGpu cpus cpu 9/8 devices"]),
+        ("cpu=9,mem=16G", ONE.on, "x", vec![]),
+        ("cpu=8,mem=16385M", ONE.on, "x", vec!["MaxMemPerGpu memory mem 16385/16384 devices"]),
+        // Two threads a core: Slurm gives whole cores.
+        ("cpu=32,mem=32G", &[("h1", "gpu:a40:1(IDX:0)")], "p", vec![]),
+        ("cpu=33,mem=32G", &[("h1", "gpu:a40:1(IDX:0)")], "p", vec!["MaxCPUsPerGpu cpus cpu 33/32 devices"]),
+        (
+            "cpu=25,mem=48G",
+            &[("m1", "gpu:a40:1(IDX:0),gpu:h100:1(IDX:2)")],
+            "p",
+            vec!["MaxCPUsPerGpu cpus cpu 25/24 devices"],
+        ),
+        ("cpu=64,mem=500G", &[("n1", "")], "p", vec![]),
+        ("cpu=64,mem=500G", &[("n1", "")], "g", vec!["partition g no_gpu gres/gpu 0/1 devices"]),
+    ] {
+        assert_eq!(found(&[Made { alloc, on, partition, ..ONE }], CAPS), expected, "{alloc}");
+        assert_eq!(found(&[Made { alloc, on, partition, ..ONE }], ""), [""; 0], "{alloc}");
+    }
+}
+
+#[test]
+fn exempt_jobs_count_nowhere() {
+    let over = Made { qos: "typed", reservation: "maint7", ..FOUR };
+    for conf in [
+        "ExemptReservations=maint*",
+        "ExemptUsers=alice",
+        "ExemptUsers=2001",
+        "ExemptAccounts=ac*",
+        "ExemptPartitions=p",
+    ] {
+        assert_eq!(found(std::slice::from_ref(&over), conf), [""; 0], "{conf}");
+    }
+    assert_eq!(found(&[over], "ExemptReservations=other").len(), 2);
+}
+
+#[test]
+fn the_jobs_beyond_are_the_newest_that_do_not_fit() {
+    let typed = |id, start, made: Made| Made { id, start, qos: "big", ..made };
+    let beyond = |made: &[Made]| {
+        let over = judge(&snapshot(made), &rules("")).over;
+        let first: Option<Vec<u32>> = over
+            .first()
+            .map(|found| found.jobs.iter().filter(|job| job.is_beyond).map(|job| job.id).collect());
+        first.unwrap_or_default()
+    };
+    // By when they started, not by number.
+    assert_eq!(beyond(&[typed(1, 30, TWO), typed(2, 10, TWO), typed(3, 20, TWO)]), [1]);
+    assert_eq!(beyond(&[typed(1, 10, TWO), typed(2, 10, TWO), typed(3, 10, TWO)]), [3]);
+    // The one that fits beside those that stay is within.
+    assert_eq!(beyond(&[typed(1, 10, TWO), typed(2, 20, FOUR), typed(3, 30, ONE)]), [2]);
+    assert_eq!(beyond(&[typed(1, 10, TWO), typed(2, 20, TWO)]), [0; 0]);
+}
+
+#[test]
+fn what_is_ending_is_said_and_is_not_over() {
+    let ends = Made { qos: "big", state: "COMPLETING", ..TWO };
+    let made = [ends.clone(), Made { id: 2, qos: "big", ..FOUR }];
+    let verdict = judge(&snapshot(&made), &rules(""));
+    assert!(verdict.over.is_empty());
+    assert_eq!(shown(&verdict.ending), both("QOS big GrpTRES gres/gpu:a40 4/4"));
+    assert!(
+        verdict
+            .ending
+            .iter()
+            .all(|found| found.completing == 2 && found.jobs.iter().all(|job| !job.is_beyond))
+    );
+    assert_eq!(judge(&snapshot(&[ends]), &rules("")), Verdict::default());
+}
+
+fn acted(first: &[Made], second: &[Made], conf: &str) -> Vec<String> {
+    agree(&snapshot(first), &snapshot(second), &rules(conf)).into_iter().map(|job| job.handle).collect()
+}
+
+#[test]
+fn only_what_two_looks_agree_on_is_acted_upon() {
+    let job = |id, made: Made| Made { id, qos: "typed", ..made };
+    let both = [job(1, TWO), job(2, ONE)];
+    assert_eq!(acted(&both, &both, ""), ["2"]);
+    // It is gone, or new, or has started again; the one before it is gone; the user isn't held to limits any more.
+    assert_eq!(acted(&both, &both[..1], ""), [""; 0]);
+    assert_eq!(acted(&both[..1], &both, ""), [""; 0]);
+    assert_eq!(acted(&both, &[job(1, TWO), Made { start: 99, ..job(2, ONE) }], ""), [""; 0]);
+    assert_eq!(acted(&both, &both[1..], ""), [""; 0]);
+    assert_eq!(acted(&both, &both, "ExemptUsers=alice"), [""; 0]);
+    assert_eq!(acted(&both, &both, "Mode=audit"), [""; 0]);
+    assert_eq!(acted(&both, &both, "Mode=enforce\nQOS=typed Mode=warn"), [""; 0]);
+    // The limit was raised.
+    let mut raised = snapshot(&both);
+    raised.qoses.extend(limits::qoses("typed||gres/gpu:a40=4,gres/gpu:h100=0||||\n").unwrap());
+    assert_eq!(agree(&snapshot(&both), &raised, &rules("")), []);
+    // Slurm holds nobody to limits.
+    let mut free = snapshot(&both);
+    free.settings.enforces_limits = false;
+    assert_eq!(agree(&snapshot(&both), &free, &rules("")), []);
+    // A type that isn't named is no limit that is passed.
+    let unnamed = [Made { asks: "gres/gpu:1", ..job(1, ONE) }];
+    assert_eq!(acted(&unnamed, &unnamed, ""), [""; 0]);
+}
+
+#[test]
+fn who_is_within_once_others_are_gone_stays() {
+    // Job 2 is beyond the account's limit; without it job 3 is within the limit of the QOS.
+    let made = [
+        Made { id: 1, account: "capped", ..TWO },
+        Made { id: 2, account: "capped", qos: "user", ..TWO },
+        Made { id: 3, qos: "user", ..TWO },
+    ];
+    assert_eq!(acted(&made, &made, ""), ["2"]);
+}
+
+#[test]
+fn a_task_is_acted_upon_alone_and_a_heterogeneous_job_once() {
+    let task = [Made { id: 7, name: "_3", qos: "typed", ..FOUR }];
+    assert_eq!(acted(&task, &task, ""), ["7_3"]);
+    let mut now = snapshot(&[Made { qos: "job", ..TWO }, Made { id: 2, qos: "job", ..TWO }]);
+    for (at, job) in now.jobs.iter_mut().enumerate() {
+        job.name = format!("1+{at}");
+    }
+    let chosen = agree(&now.clone(), &now, &rules(""));
+    assert_eq!(chosen.iter().map(|job| job.handle.as_str()).collect::<Vec<_>>(), ["1"]);
+}

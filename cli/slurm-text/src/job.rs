@@ -1,0 +1,185 @@
+//! Jobs as squeue prints them, in columns that no user can write anything into.
+
+use crate::record::Records;
+use crate::{Question, Record, Tres};
+
+/// Asks for every job, its columns in the order of [`Job`]'s fields. A column is padded to its width.
+pub const JOBS: Question = (
+    "squeue",
+    &[
+        "-a",
+        "-h",
+        "-t",
+        "all",
+        "-O",
+        "JobID:12|,JobArrayID:40|,UserID:12|,UserName:64|,Account:128|,QOS:128|,Partition:256|,\
+         Reservation:256|,State:20|,StartTime:20|,NumNodes:12|,Reason:40|,tres-alloc:1000|",
+    ],
+);
+
+/// With this variable squeue prints times as seconds since 1970.
+pub const TIMES: (&str, &str) = ("SLURM_TIME_FORMAT", "%s");
+
+/// A job.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Job {
+    /// Its own number.
+    pub id: u32,
+    /// As users name it: `12`, `12_3`, `12+1`; of an array that waits, `12_[1-9]`.
+    pub name: String,
+    /// The user's number.
+    pub user_id: u32,
+    /// The user's name.
+    pub user: String,
+    /// The account that is charged.
+    pub account: String,
+    /// Its QOS.
+    pub qos: String,
+    /// The partition where it runs; of a job that waits, all where it may start.
+    pub partition: String,
+    /// Its reservation; empty if it has none.
+    pub reservation: String,
+    /// Whether it holds anything.
+    pub state: State,
+    /// The word for the state, such as `REQUEUE_HOLD`.
+    pub state_word: String,
+    /// When it started, in seconds since 1970; 0 if it didn't.
+    pub start: u64,
+    /// How many nodes it has.
+    pub nodes: u32,
+    /// Why it waits.
+    pub reason: String,
+    /// AllocTRES; `None` if Slurm cut it.
+    pub allocated: Option<Tres>,
+    /// What scontrol adds.
+    pub record: Record,
+}
+
+/// What a job's state means for what it holds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum State {
+    /// It waits, whatever for.
+    Waits,
+    /// It holds what it was given.
+    Runs,
+    /// It ends: Slurm no longer counts it, and its processes may still hold their devices.
+    Completing,
+    /// It is over.
+    #[default]
+    Over,
+}
+
+impl State {
+    fn read(word: &str) -> State {
+        match word {
+            // Those of a job that goes on after them, or waits again.
+            "PENDING" | "REQUEUED" | "REQUEUE_FED" | "REQUEUE_HOLD" | "SPECIAL_EXIT" | "RESV_DEL_HOLD" => {
+                State::Waits
+            }
+            "RUNNING" | "SUSPENDED" | "CONFIGURING" | "RESIZING" | "SIGNALING" | "STOPPED"
+            | "POWER_UP_NODE" | "EXPEDITING" => State::Runs,
+            "COMPLETING" | "STAGE_OUT" => State::Completing,
+            _ => State::Over,
+        }
+    }
+}
+
+impl Job {
+    /// Reads a line; `None` if it isn't one of a job.
+    pub fn read(line: &str) -> Option<Job> {
+        let mut columns = line.split('|');
+        let mut next = || columns.next().map(str::trim_end);
+        let name = |text: &str| if text == "(null)" { String::new() } else { text.to_owned() };
+        let (id, shown, user_id) = (next()?.parse().ok()?, next()?.to_owned(), next()?.parse().ok()?);
+        let (user, account, qos, partition) = (name(next()?), name(next()?), name(next()?), name(next()?));
+        let (reservation, state) = (name(next()?), next()?.to_owned());
+        let (start, nodes) = (next()?.parse().unwrap_or(0), next()?.parse().unwrap_or(0));
+        let reason = next()?.to_owned();
+        let allocated = columns.next()?;
+        columns.next()?;
+        Some(Job {
+            id,
+            name: shown,
+            user_id,
+            user,
+            account,
+            qos,
+            partition,
+            reservation,
+            state: State::read(&state),
+            state_word: state,
+            start,
+            nodes,
+            reason,
+            // A list that fills its column was cut.
+            allocated: allocated.ends_with(' ').then(|| Tres::read(allocated)),
+            record: Record::default(),
+        })
+    }
+
+    /// The name by which scancel and scontrol act on this job alone: a task by its array, a component of a
+    /// heterogeneous job by the whole job, which has no life without it.
+    pub fn handle(&self) -> &str {
+        self.name.split('+').next().unwrap_or_default()
+    }
+}
+
+/// Adds to each job its record.
+pub fn join(jobs: &mut [Job], records: Records) {
+    let mut found = records.of(&jobs.iter().map(|job| (job.id, job.nodes)).collect());
+    for job in jobs {
+        job.record = found.remove(&job.id).unwrap_or_default();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LINE: &str = "4           |2_0                             |2001        |alice       |acct        |normal \
+                        |p   |(null)      |RUNNING     |1795763919          |2           |None   \
+                        |cpu=2,gres/gpu=4,gres/gpu:a40=2 |";
+
+    #[test]
+    fn a_job_is_what_squeue_says() {
+        let job = Job::read(LINE).unwrap();
+        assert_eq!((job.id, job.name.as_str(), job.user_id, job.user.as_str()), (4, "2_0", 2001, "alice"));
+        assert_eq!((job.account.as_str(), job.qos.as_str(), job.partition.as_str()), ("acct", "normal", "p"));
+        assert_eq!(
+            (job.reservation.as_str(), job.state, job.start, job.nodes),
+            ("", State::Runs, 1_795_763_919, 2)
+        );
+        assert_eq!(job.allocated.unwrap().of("gres/gpu:a40"), Some(2));
+    }
+
+    #[test]
+    fn what_is_not_a_job_or_was_cut_is_no_job_and_no_number() {
+        for line in ["", "slurm_load_jobs error: Unable to contact slurm controller", "x|y", "4|2|3|a"] {
+            assert_eq!(Job::read(line), None, "{line}");
+        }
+        let cut = LINE.replace("gres/gpu:a40=2 |", "gres/gpu:a40=2|");
+        assert_eq!(Job::read(&cut).unwrap().allocated, None);
+    }
+
+    #[test]
+    fn a_handle_reaches_this_job_or_the_whole_heterogeneous_one() {
+        for (name, handle) in [("12", "12"), ("12_3", "12_3"), ("12+1", "12")] {
+            assert_eq!(Job { name: name.to_owned(), ..Job::default() }.handle(), handle);
+        }
+    }
+
+    #[test]
+    fn states_are_told_apart_by_what_a_job_holds() {
+        for (word, state) in [
+            ("PENDING", State::Waits),
+            ("REQUEUE_HOLD", State::Waits),
+            ("SUSPENDED", State::Runs),
+            ("CONFIGURING", State::Runs),
+            ("COMPLETING", State::Completing),
+            ("CANCELLED", State::Over),
+            ("", State::Over),
+        ] {
+            assert_eq!(State::read(word), state, "{word}");
+        }
+    }
+}

@@ -1,0 +1,98 @@
+//! Lists of TRES with their numbers: what a job has, what a limit allows.
+
+/// `cpu=8,mem=16G,gres/gpu=2,gres/gpu:a40=2`, memory in MiB.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Tres(Vec<(String, u64)>);
+
+impl Tres {
+    /// Reads a list. A part that isn't `NAME=NUMBER` is left out, such as `(null)`.
+    pub fn read(text: &str) -> Tres {
+        Tres(text.trim().split(',').filter_map(part).collect())
+    }
+
+    /// How many of one TRES.
+    pub fn of(&self, name: &str) -> Option<u64> {
+        self.0.iter().find(|(known, _)| known == name).map(|(_, count)| *count)
+    }
+
+    /// All of them, in Slurm's order.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, u64)> {
+        self.0.iter().map(|(name, count)| (name.as_str(), *count))
+    }
+
+    /// Whether it is empty.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Adds to one TRES.
+    pub fn add(&mut self, name: &str, count: u64) {
+        match self.0.iter_mut().find(|(known, _)| known == name) {
+            Some((_, sum)) => *sum = sum.saturating_add(count),
+            None => self.0.push((name.to_owned(), count)),
+        }
+    }
+}
+
+fn part(text: &str) -> Option<(String, u64)> {
+    let (name, number) = text.rsplit_once('=')?;
+    let count = if name == "mem" { mebibytes(number)? } else { number.parse().ok()? };
+    // Slurm's database has every type in lowercase; slurmctld of some releases prints what a node spells.
+    (!name.is_empty()).then(|| (name.to_ascii_lowercase(), count))
+}
+
+/// `16G`, `2000M`, `1.50T`; a number alone is MiB.
+fn mebibytes(text: &str) -> Option<u64> {
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let shift = match text.get(digits.len()..)? {
+        "" | "M" => 0,
+        "G" => 10,
+        "T" => 20,
+        "P" => 30,
+        // Slurm prints fewer than 1024 MiB without a fraction in M.
+        "K" => return Some(digits.parse::<u64>().ok()? >> 10),
+        _ => return None,
+    };
+    let (whole, fraction) = digits.split_once('.').unwrap_or((digits, ""));
+    let whole = whole.parse::<u64>().ok()?.checked_mul(1 << shift)?;
+    // Two digits at most.
+    let hundredths = match fraction.len() {
+        0 => 0,
+        1 => fraction.parse::<u64>().ok()? * 10,
+        _ => fraction.get(..2)?.parse::<u64>().ok()?,
+    };
+    whole.checked_add((hundredths << shift) / 100)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lists_are_read_as_slurm_prints_them() {
+        let all = |text: &str| {
+            Tres::read(text).iter().map(|(name, count)| format!("{name} {count}")).collect::<Vec<_>>()
+        };
+        for (text, expected) in [
+            ("", vec![]),
+            ("(null)", vec![]),
+            ("N/A", vec![]),
+            ("cpu=2,gres/gpu=2,gres/gpu:A40=2", vec!["cpu 2", "gres/gpu 2", "gres/gpu:a40 2"]),
+            ("mem=2000M", vec!["mem 2000"]),
+            ("mem=1.50G", vec!["mem 1536"]),
+            ("mem=0.5T,node=x", vec!["mem 524288"]),
+            ("gres/gpu:a=b=3", vec!["gres/gpu:a=b 3"]),
+            ("=3,gres/gpu=", vec![]),
+        ] {
+            assert_eq!(all(text), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn numbers_add_up() {
+        let mut sum = Tres::default();
+        sum.add("gres/gpu", u64::MAX);
+        sum.add("gres/gpu", 2);
+        assert_eq!((sum.of("gres/gpu"), sum.of("cpu")), (Some(u64::MAX), None));
+    }
+}
