@@ -27,6 +27,7 @@ mod units;
 mod values;
 
 pub use gpu_files::GpuFiles;
+pub use keys::Guard;
 pub use node::{
     ComputeMode, ForeignProcesses, FrameworkEnv, Mps, NodeConfig, Nvml, OnCollision, OnMpsFailure,
     Overcommit, Packing, Placement, UserMix, VisibleDevices,
@@ -56,6 +57,8 @@ pub struct Config {
     pub gpu_weights: Vec<GpuWeight>,
     /// `RefusalCounts`: the file in which slurmctld's plugin counts its messages.
     pub refusal_counts: Option<PathBuf>,
+    /// `Guard`
+    pub guard: Guard,
 }
 
 /// How much a GPU of one type counts.

@@ -21,6 +21,7 @@ The command ran, but the answer is no, or not all is done:
 audit            accepted requests break a rule
 check            something is wrong
 explain          gpushare would refuse the job
+guard            a limit is exceeded; with \-\-waiting: a job would be refused
 leaks            a limit was exceeded
 metrics          something can't be read or written
 qos plan         with \-\-detailed\-exitcode: there is something to do

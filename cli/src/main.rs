@@ -9,6 +9,7 @@ mod error;
 mod explain;
 #[cfg(test)]
 mod generated_docs;
+mod guard;
 mod json;
 mod leaks;
 mod metrics;
@@ -44,6 +45,8 @@ enum Command {
     Conf(conf::Arguments),
     /// Explain a message by its number, or judge an sbatch command line or script without submitting it
     Explain(explain::Arguments),
+    /// What runs beyond a limit on GPUs, whatever way it came there; and what waits and would be refused
+    Guard(guard::Arguments),
     /// From accounting alone: when limits on GPU types were exceeded, by which requests, and what to ask for instead
     Leaks(leaks::Arguments),
     /// Print this machine's figures for Prometheus: GPUs, shares, placements and refusals
@@ -75,6 +78,7 @@ fn main() -> ExitCode {
         Command::Conf(arguments) => finish(conf::run(&arguments), 2),
         // For this command, 1 is a verdict.
         Command::Explain(arguments) => finish(explain::run(arguments), 2),
+        Command::Guard(arguments) => finish(guard::run(&arguments), 2),
         Command::Leaks(arguments) => finish(leaks::run(&arguments), 2),
         Command::Metrics(arguments) => finish(metrics::run(&arguments), 1),
         Command::Qos(arguments) => {

@@ -212,13 +212,18 @@ impl Node {
     }
 }
 
-fn check_name(out: &Path) -> Result<(), MetricsError> {
+/// # Errors
+/// node_exporter doesn't read a file with this name.
+pub(crate) fn check_name(out: &Path) -> Result<(), MetricsError> {
     let right = out.extension().is_some_and(|extension| extension == EXTENSION) && out.file_name().is_some();
     right.then_some(()).ok_or_else(|| MetricsError::Name(out.to_owned()))
 }
 
 /// Renames the file, so that node_exporter reads either the old or the new one.
-fn write(out: &Path, text: &str) -> Result<(), MetricsError> {
+///
+/// # Errors
+/// The file can't be written.
+pub(crate) fn write(out: &Path, text: &str) -> Result<(), MetricsError> {
     let name = out.file_name().unwrap_or_default().to_string_lossy();
     // A simultaneous run uses another name; none ends in .prom.
     let temporary = out.with_file_name(format!(".{name}.{}", std::process::id()));

@@ -13,9 +13,9 @@ use super::{Config, ConfigError, GpuWeight, Problem, memory, nodes, partitions, 
 use crate::submit::policy::{ForeignTypes, LargestGpu, LimitAdvice, Mode, ShareGres};
 use crate::text::gres::is_gpu_type;
 use crate::text::pattern::Patterns;
-use crate::word::Word;
+use crate::word::{Word, words};
 
-const KEYS: [Key<Draft>; 22] = [
+const KEYS: [Key<Draft>; 23] = [
     Key {
         name: "GovernedQOS",
         allowed: "auto alone, or names of QOSes separated by commas, in which * stands for any characters; a name \
@@ -102,7 +102,21 @@ const KEYS: [Key<Draft>; 22] = [
         allowed: OFF_OR_PATH,
         take: |draft, value| off_or_path(value).map(|found| draft.config.refusal_counts = found),
     },
+    word_key!("Guard": Guard => config.guard),
 ];
+
+words! {
+    /// What `gpushare guard --act` does about running jobs beyond a limit.
+    pub enum Guard: "report, requeuehold or cancel" {
+        /// It only says so.
+        #[default]
+        Report = "report",
+        /// It requeues them and holds them.
+        RequeueHold = "requeuehold",
+        /// It cancels them.
+        Cancel = "cancel",
+    }
+}
 
 /// Every key with which a line can begin.
 pub(super) fn names() -> Vec<&'static str> {

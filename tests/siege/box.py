@@ -15,6 +15,7 @@ HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "harness"))
 
 import client
+import guard
 import judge
 import members
 import ways
@@ -122,6 +123,7 @@ class Box:
         self.without_zero = False
         self.reserved = False  # whether there may be reservations
         self.running = []  # commands that have not ended
+        self.guard = None  # guard.Tally if guard is asked beside the judge
         self.limits = self.read_limits()
         # So that its state is on disk: a slurmctld that dies before it was written doesn't start again.
         self.cluster.ok("/lab/service restart slurmctld", timeout=90)
@@ -147,6 +149,10 @@ class Box:
         for command in ways.WITHOUT_ZERO:
             self.cluster.ok(["sacctmgr", "-i", *command.split()])
         self.limits, self.without_zero = self.read_limits(), True
+
+    def ask_guard(self):
+        if self.guard is not None:
+            guard.compare(self, self.guard)
 
     def controller(self):
         """slurmctld's process number, or "" if it doesn't run."""

@@ -78,6 +78,7 @@ class Siege:
         self.jobs, self.owners = [0] * len(stories), {}
         try:
             found = self.interleave(stories, turn) or self.watch()
+            self.box.ask_guard()
             self.box.tidy()
             self.turns += 1
             if self.turns % 10 == 0 and self.box.controller() != self.box.pid:

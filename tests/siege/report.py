@@ -37,10 +37,13 @@ class Findings:
         return len(self.known) + self.alone + len(self.siege.tally.refused_plain)
 
     def take(self, violations, stories):
-        for known in self.known:
+        for known in self.known if self.siege.box.guard is None else []:
             if violations != [judge.DOWN] and kinds.explains(known, stories):
                 self.known[known] += 1
                 return
+        if self.siege.box.guard is not None and violations != [judge.DOWN]:
+            self.known[tuple(sorted({violation.kind for violation in violations}))] = 1
+            return  # it is guard that is tried, not each way
         after = self.siege.tally.actions
         print(f"FOUND after {after} actions, seed {self.siege.seed}:")
         for violation in violations:

@@ -40,6 +40,7 @@ def watch(box, answers, patience):
         look = box.look()
         violations = list(judge.judge(look, box.limits))
         if violations:
+            box.ask_guard()
             return Outcome("open", violations, answers, look)
         # Once all that there is runs, nothing more will start.
         active = [one for one in look.jobs if one["state"] & 0xFF <= 1]
@@ -47,6 +48,7 @@ def watch(box, answers, patience):
         if started > 1 or time.monotonic() > end or not (active or box.running):
             break
         time.sleep(0.1)
+    box.ask_guard()
     refused = any(answer.error for action, answer in answers if action.verb != "root") or box.refused_command()
     return Outcome("refused" if refused else "closed", [], answers, look)
 

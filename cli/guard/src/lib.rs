@@ -213,9 +213,9 @@ fn judge_without(now: &Snapshot, rules: &Rules, gone: &HashSet<u32>) -> Verdict 
     verdict
 }
 
-/// The jobs to act upon: beyond a limit in both looks, and beyond it still if those that go before them are gone. The
-/// oldest comes first.
-pub fn agree(first: &Snapshot, second: &Snapshot, rules: &Rules) -> Vec<Member> {
+/// The jobs to act upon, each with the limit: beyond it in both looks, and beyond it still if those that go before them
+/// are gone. The oldest comes first.
+pub fn agree(first: &Snapshot, second: &Snapshot, rules: &Rules) -> Vec<(Member, Finding)> {
     if !(first.settings.enforces_limits && second.settings.enforces_limits) {
         return Vec::new();
     }
@@ -230,18 +230,18 @@ pub fn agree(first: &Snapshot, second: &Snapshot, rules: &Rules) -> Vec<Member> 
                     .any(|known| known.is_beyond && (known.id, known.start) == (job.id, job.start))
         })
     };
-    let (mut chosen, mut gone): (Vec<Member>, HashSet<u32>) = (Vec::new(), HashSet::new());
+    let (mut chosen, mut gone): (Vec<(Member, Finding)>, HashSet<u32>) = (Vec::new(), HashSet::new());
     loop {
         let over = judge_without(second, rules, &gone).over;
         let beyond = over.iter().flat_map(|finding| {
             finding.jobs.iter().filter(move |job| job.is_beyond && job.may_act).map(move |job| (finding, job))
         });
-        let agreed = beyond.filter(|(finding, job)| was_beyond(finding, job)).map(|(_, job)| job);
-        let Some(next) = agreed.min_by_key(|job| (job.start, job.id)) else { return chosen };
+        let agreed = beyond.filter(|(finding, job)| was_beyond(finding, job));
+        let Some((finding, next)) = agreed.min_by_key(|(_, job)| (job.start, job.id)) else { return chosen };
         // What is done to a component of a heterogeneous job is done to all of it.
         let same = second.jobs.iter().filter(|job| job.handle() == next.handle);
         gone.extend(same.map(|job| job.id).chain([next.id]));
-        chosen.push(next.clone());
+        chosen.push((next.clone(), finding.clone()));
     }
 }
 

@@ -110,7 +110,7 @@ fn snapshot(made: &[Made]) -> Snapshot {
         partitions: partition::read(PARTITIONS),
         qoses: limits::qoses(QOSES).unwrap(),
         associations: Associations::read(ACCOUNTS).unwrap(),
-        settings: Settings { cluster: "lab".to_owned(), enforces_limits: true },
+        settings: Settings { cluster: "lab".to_owned(), enforces_limits: true, slurm_user: None },
     }
 }
 
@@ -346,7 +346,7 @@ fn what_is_ending_is_said_and_is_not_over() {
 }
 
 fn acted(first: &[Made], second: &[Made], conf: &str) -> Vec<String> {
-    agree(&snapshot(first), &snapshot(second), &rules(conf)).into_iter().map(|job| job.handle).collect()
+    agree(&snapshot(first), &snapshot(second), &rules(conf)).into_iter().map(|(job, _)| job.handle).collect()
 }
 
 #[test]
@@ -395,5 +395,5 @@ fn a_task_is_acted_upon_alone_and_a_heterogeneous_job_once() {
         job.name = format!("1+{at}");
     }
     let chosen = agree(&now.clone(), &now, &rules(""));
-    assert_eq!(chosen.iter().map(|job| job.handle.as_str()).collect::<Vec<_>>(), ["1"]);
+    assert_eq!(chosen.iter().map(|(job, _)| job.handle.as_str()).collect::<Vec<_>>(), ["1"]);
 }

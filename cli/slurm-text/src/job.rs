@@ -1,6 +1,6 @@
 //! Jobs as squeue prints them, in columns that no user can write anything into.
 
-use crate::record::Records;
+use crate::record::{Asked, Records};
 use crate::{Question, Record, Tres};
 
 /// Asks for every job, its columns in the order of [`Job`]'s fields. A column is padded to its width.
@@ -129,6 +129,9 @@ pub fn join(jobs: &mut [Job], records: Records) {
     let mut found = records.of(&jobs.iter().map(|job| (job.id, job.nodes)).collect());
     for job in jobs {
         job.record = found.remove(&job.id).unwrap_or_default();
+        if job.state != State::Waits {
+            job.record.asked = Asked::default();
+        }
     }
 }
 

@@ -53,6 +53,8 @@ pub struct Settings {
     pub cluster: String,
     /// Whether `AccountingStorageEnforce` has `limits`: otherwise Slurm holds no job to any.
     pub enforces_limits: bool,
+    /// The number of `SlurmUser`, who sees every job, as root does.
+    pub slurm_user: Option<u32>,
 }
 
 impl Settings {
@@ -65,7 +67,9 @@ impl Settings {
         let enforced = value("AccountingStorageEnforce").unwrap_or_default().to_ascii_lowercase();
         // `safe` includes limits (slurm.conf(5)), and slurmctld prints both.
         let enforces_limits = enforced.split(',').any(|word| ["limits", "safe", "all"].contains(&word));
-        Some(Settings { cluster: value("ClusterName")?.to_owned(), enforces_limits })
+        let number = |user: &str| user.split_once('(')?.1.trim_end_matches(')').parse().ok();
+        let slurm_user = value("SlurmUser").and_then(number);
+        Some(Settings { cluster: value("ClusterName")?.to_owned(), enforces_limits, slurm_user })
     }
 }
 
@@ -81,13 +85,22 @@ mod tests {
     #[test]
     fn settings_are_those_of_slurmctld() {
         let text = |enforce: &str| {
-            format!("Configuration\nAccountingStorageEnforce = {enforce}\nClusterName             = lab\n")
+            format!(
+                "Configuration\nAccountingStorageEnforce = {enforce}\nClusterName             = lab\nSlurmUser = slurm(64030)\n"
+            )
         };
         for (enforce, expected) in
             [("associations,limits,qos", true), ("associations,qos", false), ("none", false)]
         {
             let found = Settings::read(&text(enforce));
-            assert_eq!(found, Some(Settings { cluster: "lab".to_owned(), enforces_limits: expected }));
+            assert_eq!(
+                found,
+                Some(Settings {
+                    cluster: "lab".to_owned(),
+                    enforces_limits: expected,
+                    slurm_user: Some(64030)
+                })
+            );
         }
         assert_eq!(Settings::read("slurm_load_ctl_conf error: Unable to contact"), None);
     }

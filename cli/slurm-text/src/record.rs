@@ -36,6 +36,8 @@ pub struct Asked {
     pub tres: Vec<(&'static str, String)>,
     /// `NumNodes`, `NumTasks` and `CPUs/Task`.
     pub counts: [Option<u32>; 3],
+    /// `MinMemoryNode` or `MinMemoryCPU` and its value, unless it is 0.
+    pub memory: Option<(&'static str, String)>,
     /// Whether scrontab made it.
     pub is_cron: bool,
 }
@@ -220,19 +222,25 @@ fn own(record: &mut Record, line: &str) {
                 .types
                 .extend(counted.filter_map(|(name, _)| Some(name.strip_prefix("gres/gpu:")?.to_owned())));
         }
+    } else if line.starts_with("MinCPUsNode=") {
+        let memory = |key| Some((key, crate::word(line, key).filter(|value| *value != "0")?.to_owned()));
+        record.asked.memory = ["MinMemoryNode", "MinMemoryCPU"].into_iter().find_map(memory);
     } else if line.contains("CronJob=Yes") {
         record.asked.is_cron = true;
     }
 }
 
 /// The keys of texts that ask for GRES.
-const ASKS: [&str; 4] = ["TresPerJob", "TresPerNode", "TresPerSocket", "TresPerTask"];
+const ASKS: [&str; 6] =
+    ["TresPerJob", "TresPerNode", "TresPerSocket", "TresPerTask", "CpusPerTres", "MemPerTres"];
 
 /// A line after `Command=`.
 fn rest(record: &mut Record, line: &str) {
     for key in ASKS {
         let Some(text) = line.strip_prefix(key).and_then(|rest| rest.strip_prefix('=')) else { continue };
-        record.types.extend(text.split([',', ';']).filter_map(type_in));
+        if key.starts_with("TresPer") {
+            record.types.extend(text.split([',', ';']).filter_map(type_in));
+        }
         record.asked.tres.push((key, text.to_owned()));
     }
 }

@@ -74,7 +74,20 @@ pub fn succeeded(program: &str, arguments: &[&str], answer: Output) -> Result<Ve
 ///
 /// # Errors
 /// The same as for [`ask`].
-pub fn lines(program: &str, arguments: &[&str], mut line: impl FnMut(&str)) -> Result<(), ProgramError> {
+pub fn lines(program: &str, arguments: &[&str], line: impl FnMut(&str)) -> Result<(), ProgramError> {
+    lines_with(&[], program, arguments, line)
+}
+
+/// The same with some variables.
+///
+/// # Errors
+/// The same as for [`ask`].
+pub fn lines_with(
+    variables: &[(&str, &str)],
+    program: &str,
+    arguments: &[&str],
+    mut line: impl FnMut(&str),
+) -> Result<(), ProgramError> {
     let mut rest: Vec<u8> = Vec::new();
     let mut take = |some: &[u8]| {
         let mut parts = some.split(|byte| *byte == b'\n').peekable();
@@ -86,7 +99,7 @@ pub fn lines(program: &str, arguments: &[&str], mut line: impl FnMut(&str)) -> R
             }
         }
     };
-    let said = Asked::start(super::command(program).args(arguments), "")
+    let said = Asked::start(super::command(program).args(arguments).envs(variables.iter().copied()), "")
         .and_then(|asked| asked.at_most(LONGEST).pieces(PATIENCE, &mut take));
     let (status, complaints) = said.map_err(|error| no_answer(program, error, PATIENCE))?;
     if !rest.is_empty() {

@@ -1,0 +1,64 @@
+//! Asks Slurm for one moment of the cluster, in ten questions however large it is: two whether the daemons answer, two
+//! about jobs, one each about nodes, partitions and settings, and two of slurmdbd about limits.
+//!
+//! The records of jobs come first: [`gpushare_slurm_text::record`] says why.
+
+use gpushare_slurm_text::limits::{self, Associations};
+use gpushare_slurm_text::record::{self, Records};
+use gpushare_slurm_text::{Job, Question, Settings, Snapshot, job, node, partition};
+
+use super::GuardError;
+use crate::slurm::{ProgramError, Reach, run};
+
+pub(super) fn snapshot() -> Result<Snapshot, GuardError> {
+    // Without them, Slurm's commands would keep trying.
+    let Reach { slurmctld, slurmdbd } = Reach::ask();
+    slurmctld?;
+    slurmdbd?;
+    let jobs = jobs()?;
+    let nodes = node::read(&text(node::NODES)?);
+    let partitions = partition::read(&text(partition::PARTITIONS)?);
+    let said = text(gpushare_slurm_text::SETTINGS)?;
+    let settings = Settings::read(&said).ok_or_else(|| odd("scontrol", &said))?;
+    if nodes.is_empty() || partitions.is_empty() {
+        return Err(odd("scontrol", "no nodes or no partitions"));
+    }
+    let said = text(limits::QOSES)?;
+    let qoses = limits::qoses(&said).ok_or_else(|| odd("sacctmgr", &said))?;
+    let cluster = format!("cluster={}", settings.cluster);
+    let (program, arguments) = limits::ASSOCIATIONS;
+    let said = ask(program, &[arguments, &["where", &cluster]].concat())?;
+    let associations = Associations::read(&said).ok_or_else(|| odd("sacctmgr", &said))?;
+    Ok(Snapshot { jobs, nodes, partitions, qoses, associations, settings })
+}
+
+fn jobs() -> Result<Vec<Job>, GuardError> {
+    let mut records = Records::default();
+    let (program, arguments) = record::RECORDS;
+    run::lines(program, arguments, |line| records.line(line))?;
+    let (mut jobs, mut wrong) = (Vec::new(), None);
+    let (program, arguments) = job::JOBS;
+    run::lines_with(&[job::TIMES], program, arguments, |line| match Job::read(line) {
+        Some(job) => jobs.push(job),
+        None if line.is_empty() => {}
+        None => wrong = wrong.take().or_else(|| Some(line.to_owned())),
+    })?;
+    if let Some(line) = wrong {
+        return Err(odd(program, &line));
+    }
+    job::join(&mut jobs, records);
+    Ok(jobs)
+}
+
+fn text((program, arguments): Question) -> Result<String, ProgramError> {
+    ask(program, arguments)
+}
+
+fn ask(program: &str, arguments: &[&str]) -> Result<String, ProgramError> {
+    run::ask(program, arguments).map(|output| String::from_utf8_lossy(&output).into_owned())
+}
+
+fn odd(program: &'static str, said: &str) -> GuardError {
+    let first = said.lines().find(|line| !line.trim().is_empty()).unwrap_or_default();
+    GuardError::Odd { program, said: first.chars().take(120).collect() }
+}

@@ -1,0 +1,177 @@
+//! The report as text and as JSON.
+
+use std::fmt::Write;
+
+use gpushare::word::Word;
+use gpushare_guard::{CountedBy, Finding, Member, What};
+use serde::Serialize;
+
+use super::Report;
+use crate::status::columns::clean;
+
+/// How many jobs of a finding the text names.
+const NAMED: usize = 12;
+
+/// `QOS qos_lafferty GrpTRES=gres/gpu:a40=2`
+pub(super) fn limit(finding: &Finding) -> String {
+    let Finding { what, whose, of, tres, limit, .. } = finding;
+    let of = if of.is_empty() { String::new() } else { format!(" ({of})") };
+    match what {
+        What::Limit(kind) => format!("{whose} {}={tres}={limit}{of}", kind.word()),
+        What::Unnamed => format!("{whose}: {tres} that the request doesn't name"),
+        What::Miscounted => format!("{whose}: {tres} that AllocTRES counts as {limit}"),
+        What::Cpus | What::Memory => format!("{whose}: {tres}={limit} with these GPUs"),
+        What::NoGpu => format!("{whose}: a job without a GPU"),
+        What::OutsideReservation => format!("{whose}: {tres} outside these reservations"),
+        What::Unclear => {
+            format!(
+                "{whose}: a job's name or comment imitates scontrol's lines, so its devices can't be told"
+            )
+        }
+    }
+}
+
+pub(super) fn text(report: &Report) -> String {
+    let mut out = String::new();
+    let mut said: Vec<&Finding> = Vec::new();
+    for finding in &report.verdict.over {
+        // The same by AllocTRES and by devices is said once.
+        if said.iter().any(|before| is_same(before, finding)) {
+            continue;
+        }
+        said.push(finding);
+        let both = report.verdict.over.iter().filter(|other| is_same(other, finding)).count() > 1;
+        let counted = if both { "AllocTRES and devices" } else { finding.counted_by.words() };
+        let held = match finding.what {
+            What::Limit(_) => format!(": {} in use by {counted}", finding.held),
+            What::Unclear | What::NoGpu => String::new(),
+            _ => format!(": {}", finding.held),
+        };
+        let _ = writeln!(out, "over: {}{held}", clean(&limit(finding)));
+        jobs(&mut out, finding);
+    }
+    for finding in report.verdict.ending.iter().filter(|finding| finding.counted_by == CountedBy::Devices) {
+        let Finding { held, completing, .. } = finding;
+        let of = clean(&limit(finding));
+        let _ = writeln!(
+            out,
+            "ending: {of}: {held} in use, and {completing} of jobs that end and may still have them"
+        );
+    }
+    for deed in &report.acted {
+        let failed = |error: &String| format!("not {}: {error}", deed.what);
+        let done = deed.error.as_ref().map_or_else(|| deed.what.to_owned(), failed);
+        let (user, done, of) = (clean(&deed.job.user), clean(&done), clean(&deed.limit));
+        let _ = writeln!(out, "job {} of {user}, beyond {of}: {done}", clean(&deed.job.name));
+    }
+    if report.verdict.over.is_empty() {
+        let _ = writeln!(out, "no limit is exceeded by what runs ({} jobs)", report.running);
+    }
+    out
+}
+
+fn is_same(one: &Finding, other: &Finding) -> bool {
+    (one.what, &one.whose, &one.of, &one.tres, one.held)
+        == (other.what, &other.whose, &other.of, &other.tres, other.held)
+        && one.jobs == other.jobs
+}
+
+/// The newest first.
+fn jobs(out: &mut String, finding: &Finding) {
+    let is_limit = matches!(finding.what, What::Limit(_));
+    for job in finding.jobs.iter().rev().take(NAMED) {
+        let held = if is_limit { format!(" has {}", job.held) } else { String::new() };
+        let beyond = if job.is_beyond { ", beyond the limit" } else { "" };
+        let _ = writeln!(out, "      job {} of {}{held}{beyond}", clean(&job.name), clean(&job.user));
+    }
+    let more = finding.jobs.len().saturating_sub(NAMED);
+    if more > 0 {
+        let _ = writeln!(out, "      and {more} that started before");
+    }
+}
+
+#[derive(Serialize)]
+pub(super) struct Object<'r> {
+    over: Vec<One<'r>>,
+    ending: Vec<One<'r>>,
+    running: usize,
+    guard: &'static str,
+    acted: Vec<Acted<'r>>,
+}
+
+#[derive(Serialize)]
+struct One<'r> {
+    what: &'static str,
+    limit_kind: Option<&'static str>,
+    whose: &'r str,
+    of: &'r str,
+    tres: &'r str,
+    held: u64,
+    limit: u64,
+    counted_by: &'static str,
+    completing: u64,
+    jobs: Vec<Job<'r>>,
+}
+
+#[derive(Serialize)]
+struct Job<'r> {
+    id: u32,
+    job: &'r str,
+    user: &'r str,
+    start: u64,
+    held: u64,
+    beyond: bool,
+}
+
+#[derive(Serialize)]
+struct Acted<'r> {
+    job: &'r str,
+    user: &'r str,
+    what: &'static str,
+    limit: &'r str,
+    error: Option<&'r str>,
+}
+
+pub(super) fn object(report: &Report) -> Object<'_> {
+    Object {
+        over: report.verdict.over.iter().map(one).collect(),
+        ending: report.verdict.ending.iter().map(one).collect(),
+        running: report.running,
+        guard: report.guard.word(),
+        acted: report
+            .acted
+            .iter()
+            .map(|deed| Acted {
+                job: &deed.job.name,
+                user: &deed.job.user,
+                what: deed.what,
+                limit: &deed.limit,
+                error: deed.error.as_deref(),
+            })
+            .collect(),
+    }
+}
+
+fn one(finding: &Finding) -> One<'_> {
+    let kind = match finding.what {
+        What::Limit(kind) => Some(kind.word()),
+        _ => None,
+    };
+    One {
+        what: finding.what.word(),
+        limit_kind: kind,
+        whose: &finding.whose,
+        of: &finding.of,
+        tres: &finding.tres,
+        held: finding.held,
+        limit: finding.limit,
+        counted_by: finding.counted_by.words(),
+        completing: finding.completing,
+        jobs: finding.jobs.iter().map(member).collect(),
+    }
+}
+
+fn member(job: &Member) -> Job<'_> {
+    let Member { id, name, user, start, held, is_beyond, .. } = job;
+    Job { id: *id, job: name, user, start: *start, held: *held, beyond: *is_beyond }
+}

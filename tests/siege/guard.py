@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""`gpushare guard` beside the judge, on a cluster with or without the plugin: it must find each breach that the judge
+sees in what runs, and nothing where the judge sees none."""
+
+import json
+from collections import Counter
+from dataclasses import dataclass, field
+
+import judge
+
+KINDS = {"foreign": "unnamed", "miscounted": "miscounted", "gpuless": "no_gpu"}
+CAPS = {"CPUs": "cpus", "MiB": "memory"}
+
+
+@dataclass
+class Tally:
+    asked: int = 0
+    found: Counter = field(default_factory=Counter)  # breaches by kind that guard found too
+    gone: int = 0  # ended before guard had looked
+    missed: list = field(default_factory=list)
+    alarms: list = field(default_factory=list)  # findings of guard's where the judge sees none
+    clean: int = 0  # looks without a breach, at which guard found none
+
+    def bad(self):
+        return len(self.missed) + len(self.alarms)
+
+    def __str__(self):
+        kinds = ", ".join(f"{kind} {count}" for kind, count in sorted(self.found.items())) or "none"
+        return (
+            f"guard: asked {self.asked} times; breaches found: {kinds}; gone before it looked: {self.gone}; missed: "
+            f"{len(self.missed)}; clean looks: {self.clean}; false alarms: {len(self.alarms)}"
+        )
+
+
+def ask(cluster):
+    """Guard's findings."""
+    done = cluster.run("gpushare guard --json")
+    assert done.returncode in (0, 1), done.stdout + done.stderr
+    report = json.loads(done.stdout)
+    assert bool(report["over"]) == bool(done.returncode), done.stdout
+    return report["over"]
+
+
+def is_same(violation, finding):
+    """Whether guard's FINDING is the judge's VIOLATION."""
+    jobs = {job["id"] for job in finding["jobs"]}
+    if not jobs & set(violation.jobs):
+        return False
+    if violation.kind == "cap":
+        return finding["what"] == CAPS[violation.type]
+    if violation.kind != "limit":
+        tres = f"gres/gpu:{violation.type}"
+        return finding["what"] == KINDS[violation.kind] and (not violation.type or finding["tres"] == tres)
+    who, kind = violation.who.rsplit(" ", 1)
+    tres = f"gres/gpu:{violation.type}" if violation.type else "gres/gpu"
+    kind = "MaxTRESPerJob" if kind == "MaxTRES" else kind
+    same = (finding["limit_kind"], finding["tres"], finding["counted_by"]) == (kind, tres, violation.counted_by)
+    return same and (finding["whose"] == who if who.startswith("QOS ") else not finding["whose"].startswith("QOS "))
+
+
+def judged(box):
+    return [violation for violation in judge.judge(box.look(), box.limits) if violation.kind != "down"]
+
+
+def compare(box, tally):
+    """Asks guard between two looks of the judge. What both looks have, guard must have; what it has, one must have."""
+    before = judged(box)
+    findings = ask(box.cluster)
+    after = judged(box)
+    tally.asked += 1
+    both = [one for one in before if any(known.who == one.who and known.type == one.type and known.kind == one.kind
+                                         and set(known.jobs) & set(one.jobs) for known in after)]
+    tally.gone += len(before) - len(both)
+    for violation in both:
+        if any(is_same(violation, finding) for finding in findings):
+            tally.found[violation.kind] += 1
+        else:
+            tally.missed.append((violation, findings))
+    alarms = [one for one in findings if not any(is_same(violation, one) for violation in before + after)]
+    tally.alarms += alarms
+    tally.clean += not (before or after or findings)
