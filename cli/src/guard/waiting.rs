@@ -153,8 +153,12 @@ fn command(job: &Job, told: &Told, release: Release) -> String {
     format!("scancel {}   # and submit it again{again}", job.handle())
 }
 
-/// The new value of a key, if the options say nothing else than where the job belongs and these GPUs.
+/// The new value of a key, if the options say nothing else than where the job belongs and these GPUs. Up to 22.05 the
+/// plugin lets no such job be changed (GS115).
 fn updated(key: &str, options: &str, release: Release) -> Option<String> {
+    if release < Release(23, 2) {
+        return None;
+    }
     let places = ["--qos=", "--account=", "--partition=", "--reservation="];
     let mut others =
         options.split_whitespace().filter(|word| !places.iter().any(|place| word.starts_with(place)));
@@ -198,11 +202,12 @@ mod tests {
 
     #[test]
     fn an_update_is_offered_only_where_it_says_all() {
-        let (new, old) = (Release(24, 11), Release(22, 5));
+        let (new, old) = (Release(24, 11), Release(23, 2));
         for (key, options, release, expected) in [
             ("TresPerNode", "--qos=q --gres=gpu:a40:2", new, Some("gres/gpu:a40:2")),
             ("TresPerNode", "--qos=q --gres=gpu:a40:2,mps:1", old, Some("gres:gpu:a40:2,gres:mps:1")),
             ("TresPerJob", "--gpus=a40:2", new, Some("gres/gpu:a40:2")),
+            ("TresPerJob", "--gpus=a40:2", Release(22, 5), None),
             ("TresPerJob", "--gpus=a40:2 -N2", new, None),
             ("TresPerNode", "--gpus=a40:2", new, None),
             ("TresPerTask", "--gpus-per-task=a40:2", new, None),

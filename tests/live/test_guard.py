@@ -1,0 +1,240 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""`gpushare guard` on clusters whose slurmctld has no plugin of gpushare's: it finds what runs beyond a limit, does what
+Guard= says to the newest jobs beyond and to no other, and says what waits and would be refused."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+from clusters import clusters
+from lab import CASES, TOP
+
+SIEGE = TOP / "tests/siege"
+sys.path.insert(0, str(SIEGE))
+
+import guard
+import scripted
+import ways
+from box import Box
+from lab import BOXES, RELEASES
+
+guarded = clusters("guard", conf=[SIEGE / "conf", CASES / "guard"])
+CONF = "/etc/slurm/gpushare.conf"
+RULES = (SIEGE / "conf/gpushare.conf").read_text()
+FIGURES = "/tmp/guard.prom"
+A40S = ["-x", "h1,m1"]
+
+
+@pytest.fixture
+def lab(guarded):
+    guarded.write(CONF, RULES)
+    yield guarded
+    guarded.cancel_all()
+    guarded.write(CONF, RULES)
+
+
+def running(lab, *options, user="alice", qos="qos_lafferty", nodes=A40S):
+    job = lab.sbatch(f"--qos={qos}", *options, *nodes, script="sleep 600", user=user)
+    lab.wait_state(job, "RUNNING")
+    return job
+
+
+def over(lab):
+    return guard.ask(lab)
+
+
+def acting(lab, action):
+    """Guard with Guard=ACTION, between its two looks."""
+    lab.write(CONF, f"{RULES}Guard={action}\n")
+    process = subprocess.Popen(
+        lab.inside("gpushare", "guard", "--act", "--json"), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    # Its first look is over when it sleeps.
+    where = "for pid in $(grep -lx gpushare /proc/[0-9]*/comm); do cat ${pid%comm}wchan; echo; done"
+    lab.wait(lambda: "nanosleep" in lab.run(where).stdout, "guard between its looks")
+    return process
+
+
+def ended(process):
+    out, err = process.communicate(timeout=60)
+    return process.returncode, json.loads(out), err
+
+
+def test_what_is_beyond_is_said_and_counted(lab):
+    said = lab.run(f"gpushare guard --out {FIGURES}")
+    assert (said.returncode, said.stdout) == (0, "no limit is exceeded by what runs (0 jobs)\n"), said
+    assert 'gpushare_guard_over{what="limit"} 0' in lab.ok(f"cat {FIGURES}")
+    within, beyond = running(lab, "--gres=gpu:a40:2"), running(lab, "--gres=gpu:1", user="bob")
+    said = lab.run(f"gpushare guard --out {FIGURES}")
+    assert said.returncode == 1, said
+    assert said.stdout.startswith(
+        "over: QOS qos_lafferty GrpTRES=gres/gpu:a40=2: 3 in use by AllocTRES and devices\n"
+        f"      job {beyond} of bob has 1, beyond the limit\n      job {within} of alice has 2\n"
+    ), said.stdout
+    figures = lab.ok(f"cat {FIGURES}")
+    for line in ('gpushare_guard_up 1', 'gpushare_guard_over{what="limit"} 1', "gpushare_guard_jobs_beyond 1"):
+        assert f"{line}\n" in figures, figures
+    # Guard=report does nothing, and doesn't wait for a second look.
+    said = lab.run("gpushare guard --act --json", timeout=15)
+    assert said.returncode == 1 and json.loads(said.stdout)["acted"] == []
+    assert lab.state(beyond) == "RUNNING"
+    # Users may look; only root and SlurmUser see every job, and may act.
+    assert "Slurm may hide jobs from user 2001" in lab.run("gpushare guard", user="alice").stderr
+    assert lab.run("gpushare guard --act", user="alice").returncode == 2
+
+
+def test_the_newest_beyond_goes_and_what_changes_between_two_looks_stays(lab):
+    within = running(lab, "--gres=gpu:a40:2")
+    beyond = running(lab, "--gres=gpu:1", user="bob")
+    raised = running(lab, "--gres=gpu:3", qos="qos_user")
+    gone = running(lab, "--gres=gpu:2", qos="qos_node", nodes=["-w", "m1"])
+    process = acting(lab, "cancel")
+    try:
+        lab.ok("sacctmgr -i modify qos qos_user set MaxTRESPerUser=gres/gpu:a40=3")
+        lab.ok(["scancel", gone])
+        lab.wait(lambda: "a40=3" in lab.ok("scontrol show assoc_mgr flags=qos qos=qos_user"), "the limit")
+        status, report, _ = ended(process)
+    finally:
+        lab.ok("sacctmgr -i modify qos qos_user set MaxTRESPerUser=gres/gpu:a40=2")
+    assert status == 1
+    assert [(one["job"], one["user"], one["what"], one["error"]) for one in report["acted"]] == [
+        (beyond, "bob", "cancelled", None)
+    ], report
+    assert lab.finished(beyond) == "CANCELLED"
+    assert lab.state(within) == lab.state(raised) == "RUNNING"
+    lab.ok(["scancel", raised])
+    lab.wait(lambda: "limit" not in {one["what"] for one in over(lab)}, "no limit exceeded")
+
+
+def test_a_task_of_an_array_is_requeued_and_held_alone(lab):
+    within = running(lab, "--gres=gpu:a40:1")
+    array = running(lab, "--gres=gpu:1", "--array=0-1", user="bob")
+    lab.wait(lambda: len(lab.ok(f"squeue -h -r -t R -j {array}").splitlines()) == 2, "both tasks")
+    status, report, _ = ended(acting(lab, "requeuehold"))
+    [deed] = report["acted"]
+    assert (status, deed["what"], deed["error"]) == (1, "requeued and held", None), report
+    assert deed["job"] in (f"{array}_0", f"{array}_1")
+    other = f"{array}_{1 - int(deed['job'][-1])}"
+    lab.wait(lambda: "PENDING" in lab.state(deed["job"]), "the task held")
+    assert lab.state(within) == lab.state(other) == "RUNNING"
+    assert "JobHeld" in lab.fields(deed["job"])["Reason"] or lab.fields(deed["job"])["Priority"] == "0"
+    lab.wait(lambda: "limit" not in {one["what"] for one in over(lab)}, "no limit exceeded")
+
+
+def test_a_name_that_imitates_slurms_lines_frames_nobody_and_is_told(lab):
+    victim = running(lab, "--gres=gpu:a40:1", user="bob")
+    devices = f"     Nodes={lab.name} CPU_IDs=0 Mem=0 GRES=gpu:a40:4(IDX:0-3)"
+    name = f"x\nJobId={victim} JobName=y\n   UserId=bob(2002) GroupId=bob(2002)\n{devices}\n   Command=x"
+    forger = running(lab, "--gres=gpu:a40:1", "--job-name", name)
+    found = {(one["what"], one["jobs"][0]["job"]) for one in over(lab)}
+    assert found == {("unclear", victim), ("unclear", forger)}, found
+    lab.write(CONF, f"{RULES}Guard=cancel\n")
+    said = lab.run("gpushare guard --act --json", timeout=15)
+    assert json.loads(said.stdout)["acted"] == [] and lab.state(victim) == lab.state(forger) == "RUNNING"
+    # What Slurm itself counts still counts.
+    beyond = running(lab, "--gres=gpu:1", user="bob")
+    assert [one["counted_by"] for one in over(lab) if one["what"] == "limit"][0] == "AllocTRES"
+    assert beyond in {job["job"] for one in over(lab) for job in one["jobs"] if job["beyond"]}
+
+
+@pytest.mark.parametrize("program, prints", [
+    ("squeue", "echo 'squeue: something new'"), ("sacctmgr", "echo 'a|b'"), ("scontrol", "echo nonsense"),
+    ("sacctmgr", "exit 1"),
+])
+def test_what_can_not_be_read_is_an_error_and_nothing_is_done(lab, program, prints):
+    job = running(lab, "--gres=gpu:4")
+    lab.write(CONF, f"{RULES}Guard=cancel\n")
+    lab.ok("mkdir -p /tmp/odd && rm -f /tmp/odd/*")
+    lab.write(f"/tmp/odd/{program}", f"#!/bin/sh\n{prints}\n", mode=755)
+    lab.ok(f"gpushare guard --out {FIGURES} || true")
+    for words in ("--act", "--waiting", f"--out {FIGURES}"):
+        said = lab.run(f"PATH=/tmp/odd:$PATH gpushare guard {words}", timeout=15)
+        assert (said.returncode, said.stdout) == (2, ""), (words, said)
+        assert said.stderr.startswith("gpushare: ") and len(said.stderr.splitlines()) == 1, said.stderr
+    figures = lab.ok(f"cat {FIGURES}")
+    assert "gpushare_guard_up 0\n" in figures and "gpushare_guard_over" not in figures, figures
+    assert "gpushare_guard_last_success_timestamp_seconds 1" in figures, figures
+    assert lab.state(job) == "RUNNING"
+
+
+def test_without_rules_or_slurmctld_nothing_is_done(lab):
+    job = running(lab, "--gres=gpu:4")
+    lab.write(CONF, f"{RULES}Guard=kill\n")
+    said = lab.run("gpushare guard --act")
+    assert said.returncode == 2 and "Guard can't be 'kill'; allowed is report, requeuehold or cancel" in said.stderr
+    lab.write(CONF, f"{RULES}Guard=cancel\n")
+    lab.ok("/lab/service stop slurmctld")
+    try:
+        said = lab.run("gpushare guard --act")
+        assert said.returncode == 2 and "scontrol ping" in said.stderr, said
+    finally:
+        lab.ok("/lab/service start slurmctld", timeout=90)
+    lab.wait_state(job, "RUNNING")
+
+
+def test_what_waits_is_told_with_the_command_that_helps(lab):
+    """As a site does: jobs are in the queue when the plugin comes."""
+    hold = lambda *options, user="alice": lab.sbatch("-H", *options, user=user)
+    untyped = hold("--qos=qos_lafferty", "--gres=gpu:2")
+    by_job = hold("--qos=qos_lafferty", "--gpus=1", "-N1", user="bob")
+    array = hold("--qos=qos_lafferty", "--gres=gpu:1", "--array=0-3")
+    by_task = hold("--qos=qos_lafferty", "-n2", "--gpus-per-task=1")
+    account = hold("--account=capped", "--gres=gpu:1")
+    for fine in (["--gres=gpu:2"], ["--qos=qos_lafferty", "--gres=gpu:a40:2"], ["--qos=qos_lafferty"]):
+        hold(*fine)
+    cron = "#SCRON --qos=qos_lafferty --gres=gpu:1\n0 0 1 1 * /bin/true\n"
+    has_cron = lab.run("command -v scrontab").returncode == 0  # not Debian's 22.05
+    if has_cron:
+        lab.ok(["scrontab", "-"], user="bob", stdin=cron)
+    # A job that is requeued waits for a while, and is judged as any other.
+    requeued = running(lab, "--gres=gpu:1")
+    lab.ok(["scontrol", "requeuehold", requeued])
+    lab.wait(lambda: "PENDING" in lab.state(requeued), "it to wait")
+
+    said = lab.run("gpushare guard --waiting --json")
+    assert said.returncode == 1, said
+    told = {one["job"].split("_")[0]: one for one in json.loads(said.stdout)["waiting"]}
+    crons = [job for job, one in told.items() if "scrontab" in one["state"]]
+    assert len(crons) == has_cron and set(told) == {untyped, by_job, array, by_task, account, requeued, *crons}, told
+    assert all(told[job]["command"].startswith("scrontab -e -u bob") for job in crons)
+    assert told[untyped]["message"] == "GS101" and told[by_task]["command"].startswith(f"scancel {by_task} ")
+
+    lab.ok("cp /etc/slurm/extra.conf /tmp/; echo JobSubmitPlugins=gpushare >>/etc/slurm/extra.conf")
+    lab.ok("/lab/service restart slurmctld", timeout=90)
+    try:
+        for job in (untyped, by_job, array, by_task, account, requeued):
+            lab.ok(told[job]["command"])
+        if has_cron:
+            lab.ok(["scrontab", "-r"], user="bob")
+        said = lab.run("gpushare guard --waiting")
+        assert said.returncode == 0 and said.stdout.startswith("today's rules would refuse none"), said
+        # Before 23.02 no such job can be changed, and each is submitted again.
+        if lab.newer_than("23.02"):
+            assert "a40" in lab.fields(untyped)["TresPerNode"] and "a40" in lab.fields(by_job)["TresPerJob"]
+    finally:
+        lab.ok("cp /tmp/extra.conf /etc/slurm/; /lab/service restart slurmctld", timeout=90)
+
+
+# One way of each kind; tests/siege/run --plain --guard --ways has all of them.
+SOME = [
+    "untyped, --gres", "untyped, a job array", "another type, no limit on it", "a type that hashes alike",
+    "scontrol update qos=", "cleared, then moved", "--gpus=a40:1 over two nodes, more tasks than CPUs",
+    "--gpus of one type beside --gres of another", "--exclusive, a node of another type, no limit on it",
+    "an account's GrpTRES, untyped", "a user's MaxTRES, untyped", "exempt by a reservation, then moved out",
+]
+
+
+@pytest.mark.parametrize("release", RELEASES)
+def test_guard_finds_what_the_siege_finds_without_the_plugin(release):
+    box = Box(f"{BOXES}-guard-ways-{release.replace('.', '')}", release, [SIEGE / "conf", SIEGE / "conf-plain"])
+    try:
+        box.guard = guard.Tally()
+        chosen = [way for way in ways.every() if way.title in SOME]
+        assert len(chosen) == len(SOME)
+        words = [outcome.word for _, outcome in scripted.ways(box, chosen)]
+        assert words.count("open") >= 6, words
+        assert not box.guard.missed and not box.guard.alarms, (str(box.guard), box.guard.missed, box.guard.alarms)
+        assert box.guard.found["limit"] > 6 and box.guard.found["foreign"] > 3, str(box.guard)
+    finally:
+        box.close()
