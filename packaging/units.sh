@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 #
-# What a package's scripts and packaging/install tell systemd about gpushare-metrics.timer and its service. Nothing
-# switches the timer on but an administrator. Where no systemd runs (a container, a chroot), only files are changed.
-# PREFIX is the folder of the programs. For bash.
+# What a package's scripts and packaging/install tell systemd about gpushare-metrics.timer, gpushare-guard.timer and
+# their services. Nothing switches a timer on but an administrator. Where no systemd runs (a container, a chroot), only
+# files are changed. PREFIX is the folder of the programs. For bash.
 
-units=(gpushare-metrics.timer gpushare-metrics.service)
+units=(gpushare-metrics.timer gpushare-metrics.service gpushare-guard.timer gpushare-guard.service)
 
 # systemd looks for units nowhere else.
 has_units() { [[ $PREFIX == /usr || $PREFIX == /usr/local ]]; }
@@ -20,26 +20,28 @@ reload_units() {
 
 # Before the units' files go. The figures go too: node_exporter would serve the last ones forever.
 take_units() {
-    local figures link
+    local figures=() file link
     has_units || return 0
-    figures=$(figures_file)
+    figures=("$(figures_file gpushare-metrics gpushare)" "$(figures_file gpushare-guard gpushare-guard)")
     tell_systemd stop "${units[@]}"
     tell_systemd reset-failed "${units[@]}" 2>/dev/null
     # What `systemctl disable` would do. There may be no systemctl.
-    for link in /etc/systemd/system/*.{wants,requires}/gpushare-metrics.timer; do
+    for link in /etc/systemd/system/*.{wants,requires}/gpushare-{metrics,guard}.timer; do
         [[ ! -L $link ]] || { rm -f "$link" || true; rmdir "${link%/*}" 2>/dev/null || true; }
     done
-    rm -f "$figures" "${figures%/*}/.${figures##*/}".[0-9]*
+    for file in "${figures[@]}"; do
+        rm -f "$file" "${file%/*}/.${file##*/}".[0-9]*
+    done
 }
 
-# The file that the service writes. `systemctl edit` may have changed it.
+# figures_file SERVICE NAME: the file that the service writes. `systemctl edit` may have changed it.
 figures_file() {
     local command=''
     [[ ! -d /run/systemd/system ]] ||
-        command=$(systemctl show --property=ExecStart --value gpushare-metrics.service 2>/dev/null || true)
+        command=$(systemctl show --property=ExecStart --value "$1.service" 2>/dev/null || true)
     if [[ $command =~ \ --out[\ =](/[^\ \;]*\.prom)\  ]]; then
         echo "${BASH_REMATCH[1]}"
     else
-        echo /var/lib/prometheus/node-exporter/gpushare.prom
+        echo "/var/lib/prometheus/node-exporter/$2.prom"
     fi
 }

@@ -34,8 +34,8 @@ const APART: Duration = Duration::from_secs(20);
 /// The command line of `gpushare guard`.
 #[derive(Args)]
 #[command(
-    after_help = "Exit status: 0 nothing is over, 1 a limit is exceeded or a rule broken (with --waiting: a job would be \
-                        refused), 2 it couldn't look. Run it as root or SlurmUser: others may not see every job."
+    after_help = "Exit status: 0 nothing is over, 1 a limit is exceeded or a rule broken (with --waiting: a job would \
+                        be refused), 2 it couldn't look. Run it as root or SlurmUser: others may not see every job."
 )]
 pub struct Arguments {
     /// Do what Guard= in gpushare.conf says about jobs beyond a limit, after a second look 20 seconds later
@@ -102,10 +102,14 @@ pub fn run(arguments: &Arguments) -> Result<Answer, GuardError> {
         metrics::check_name(out).map_err(GuardError::Out)?;
     }
     let report = report(arguments);
-    if let Some(out) = &arguments.out {
+    // What was done is said, even if the figures can't be written.
+    let unwritten = arguments.out.as_ref().and_then(|out| {
         let figures = report.as_ref().ok().map(Figures::of);
         let success = if figures.is_some() { Some(local::now()) } else { figures::last_success(out) };
-        metrics::write(out, &figures::text(figures.as_ref(), success)).map_err(GuardError::Out)?;
+        metrics::write(out, &figures::text(figures.as_ref(), success)).err()
+    });
+    if let Some(error) = &unwritten {
+        complain(&[error.to_string()]);
     }
     let report = report?;
     let text = if arguments.json {
@@ -113,7 +117,8 @@ pub fn run(arguments: &Arguments) -> Result<Answer, GuardError> {
     } else {
         write::text(&report)
     };
-    Ok(Answer { text, status: u8::from(!report.verdict.over.is_empty()) })
+    let status = if unwritten.is_some() { 2 } else { u8::from(!report.verdict.over.is_empty()) };
+    Ok(Answer { text, status })
 }
 
 fn report(arguments: &Arguments) -> Result<Report, GuardError> {

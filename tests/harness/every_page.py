@@ -69,7 +69,7 @@ HERE = {
     "own": ["docs/explain.md", "docs/gpushare.conf.md", "docs/slurm-faults.md", "docs/upgrade.md"],
     "mps": [
         "docs/metrics.md", "docs/mps.md", "docs/containers.md", "docs/audit.md", "packaging/gpushare-metrics.service",
-        "packaging/gpushare-metrics.timer",
+        "packaging/gpushare-metrics.timer", "packaging/gpushare-guard.service", "packaging/gpushare-guard.timer",
     ],
     "packaged": ["docs/install.md", "README.md"],
     "nothing": ["docs/new-slurm-release.md"],

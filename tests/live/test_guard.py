@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""`gpushare guard` on clusters whose slurmctld has no plugin of gpushare's: it finds what runs beyond a limit, does what
-Guard= says to the newest jobs beyond and to no other, and says what waits and would be refused."""
+"""`gpushare guard` on clusters whose slurmctld has no plugin of gpushare's: it finds what runs beyond a limit, does
+what Guard= says to the newest jobs beyond and to no other, and says what waits and would be refused."""
 
 import json
 import subprocess

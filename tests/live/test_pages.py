@@ -619,9 +619,9 @@ def with_nvml(paged_mps, tmp_path_factory):
         "-fPIC",
     )
     client.install(paged_mps, fake, LIBRARY)
-    for kind in ("service", "timer"):
-        text = (TOP / f"packaging/gpushare-metrics.{kind}").read_text()
-        paged_mps.write(f"/etc/systemd/system/gpushare-metrics.{kind}", text)
+    for unit in ("metrics.service", "metrics.timer", "guard.service", "guard.timer"):
+        text = (TOP / f"packaging/gpushare-{unit}").read_text()
+        paged_mps.write(f"/etc/systemd/system/gpushare-{unit}", text)
     paged_mps.ok("mkdir -p /var/lib/prometheus/node-exporter; systemctl daemon-reload")
     return paged_mps
 

@@ -86,7 +86,12 @@ mod tests {
     fn settings_are_those_of_slurmctld() {
         let text = |enforce: &str| {
             format!(
-                "Configuration\nAccountingStorageEnforce = {enforce}\nClusterName             = lab\nSlurmUser = slurm(64030)\n"
+                "Configuration
+AccountingStorageEnforce = {enforce}
+ClusterName             = lab
+\
+                 SlurmUser = slurm(64030)
+"
             )
         };
         for (enforce, expected) in

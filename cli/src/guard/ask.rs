@@ -10,6 +10,8 @@ use gpushare_slurm_text::{Job, Question, Settings, Snapshot, job, node, partitio
 use super::GuardError;
 use crate::slurm::{ProgramError, Reach, run};
 
+/// # Errors
+/// A daemon doesn't answer, or what a command prints can't be read.
 pub(super) fn snapshot() -> Result<Snapshot, GuardError> {
     // Without them, Slurm's commands would keep trying.
     let Reach { slurmctld, slurmdbd } = Reach::ask();

@@ -31,6 +31,8 @@ struct Refused {
     command: String,
 }
 
+/// # Errors
+/// gpushare.conf or Slurm can't be read.
 pub(super) fn run(conf: Option<&Path>, as_json: bool) -> Result<Answer, GuardError> {
     let config = super::config(conf)?;
     let release = Release::parse(&run::ask("scontrol", &["--version"])?).map_err(GuardError::Release)?;
