@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::process::{Command, Output};
 
-const COMMANDS: [&[&str]; 14] = [
+const COMMANDS: [&[&str]; 15] = [
     &["audit"],
     &["check"],
     &["conf", "slurm"],
@@ -12,6 +12,7 @@ const COMMANDS: [&[&str]; 14] = [
     &["conf", "cgroup"],
     &["conf", "plugstack"],
     &["explain"],
+    &["guard"],
     &["leaks"],
     &["metrics"],
     &["qos", "plan"],

@@ -20,6 +20,8 @@ from box import Box
 from lab import BOXES, RELEASES
 
 guarded = clusters("guard", conf=[SIEGE / "conf", CASES / "guard"])
+# The same where systemd is, for the timer's unit.
+with_units = clusters("guard-unit", conf=[SIEGE / "conf", CASES / "guard"], cgroup="v2", systemd=True, in_turn=True)
 CONF = "/etc/slurm/gpushare.conf"
 RULES = (SIEGE / "conf/gpushare.conf").read_text()
 FIGURES = "/tmp/guard.prom"
@@ -214,6 +216,31 @@ def test_what_waits_is_told_with_the_command_that_helps(lab):
             assert "a40" in lab.fields(untyped)["TresPerNode"] and "a40" in lab.fields(by_job)["TresPerJob"]
     finally:
         lab.ok("cp /tmp/extra.conf /etc/slurm/; /lab/service restart slurmctld", timeout=90)
+
+
+def test_the_timers_unit_looks_and_acts(with_units):
+    lab, figures = with_units, "/var/lib/prometheus/node-exporter/gpushare-guard.prom"
+    for kind in ("service", "timer"):
+        lab.write(f"/etc/systemd/system/gpushare-guard.{kind}", (TOP / f"packaging/gpushare-guard.{kind}").read_text())
+    lab.ok(f"mkdir -p {figures.rsplit('/', 1)[0]}; systemctl daemon-reload")
+    said = lab.run("systemd-analyze verify --man=no /etc/systemd/system/gpushare-guard.{service,timer}")
+    assert "gpushare" not in said.stdout + said.stderr, said
+    lab.write(CONF, RULES)
+    within, beyond = running(lab, "--gres=gpu:a40:2"), running(lab, "--gres=gpu:1", user="bob")
+    lab.ok("systemctl start gpushare-guard.service")
+    assert 'gpushare_guard_over{what="limit"} 1\n' in lab.ok(["cat", figures])
+    assert lab.state(beyond) == "RUNNING"
+    lab.write(CONF, f"{RULES}Guard=cancel\n")
+    lab.ok("systemctl start gpushare-guard.service", timeout=60)
+    assert lab.finished(beyond) == "CANCELLED" and lab.state(within) == "RUNNING"
+    assert "gpushare_guard_acted 1\n" in lab.ok(["cat", figures])
+    limit = "beyond QOS qos_lafferty GrpTRES=gres/gpu:a40=2: cancelled"
+    assert f"job {beyond} of bob, {limit}" in lab.ok("journalctl -o cat -u gpushare-guard")
+    # A look that fails is a failed unit.
+    lab.write(CONF, "Guard=x\n")
+    assert lab.run("systemctl start gpushare-guard.service").returncode == 1
+    assert "gpushare_guard_up 0\n" in lab.ok(["cat", figures])
+    lab.ok("systemctl reset-failed gpushare-guard.service")
 
 
 # One way of each kind; tests/siege/run --plain --guard --ways has all of them.
