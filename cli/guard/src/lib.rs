@@ -240,7 +240,11 @@ pub fn agree(first: &Snapshot, second: &Snapshot, rules: &Rules) -> Vec<(Member,
         let Some((finding, next)) = agreed.min_by_key(|(_, job)| (job.start, job.id)) else { return chosen };
         // What is done to a component of a heterogeneous job is done to all of it.
         let same = second.jobs.iter().filter(|job| job.handle() == next.handle);
-        gone.extend(same.map(|job| job.id).chain([next.id]));
+        gone.extend(same.map(|job| job.id));
+        // One that isn't gone now would be chosen forever.
+        if !gone.insert(next.id) && chosen.iter().any(|(job, _)| job.id == next.id) {
+            return chosen;
+        }
         chosen.push((next.clone(), finding.clone()));
     }
 }

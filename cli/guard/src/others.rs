@@ -33,10 +33,12 @@ pub(crate) fn findings(jobs: &[(&Job, Held)], now: &Snapshot, rules: &Rules) -> 
         if job.record.trust == Trust::Unclear {
             add(What::Unclear, format!("user {}", job.user), "", (0, 0));
         }
+        let whole = job.record.whole_nodes
+            || now.partitions.get(&job.partition).is_some_and(|known| known.whole_nodes);
         if governs(job, now, rules) {
-            unnamed(job, held, &limited, &mut add);
+            unnamed(job, held, whole, &limited, &mut add);
         }
-        over_caps(job, held, now, rules, &mut add);
+        over_caps(job, held, whole, now, rules, &mut add);
         let has = |name: &str| held.gpus().of(&format!("gres/{name}")).unwrap_or(0);
         let gpu_there = has("gpu") > 0 || rules.shares.iter().any(|share| has(share) > 0);
         if !gpu_there && rules.policy.gpu_partitions.match_name(job.partition.as_bytes(), Case::Counts) {
@@ -74,6 +76,7 @@ fn governs(job: &Job, now: &Snapshot, rules: &Rules) -> bool {
 fn unnamed(
     job: &Job,
     held: &Held,
+    whole: bool,
     limited: &HashSet<&str>,
     add: &mut impl FnMut(What, String, &str, (u64, u64)),
 ) {
@@ -83,7 +86,7 @@ fn unnamed(
     for gres_type in held.types() {
         let tres = format!("gres/gpu:{gres_type}");
         let whose = || format!("QOS {}", job.qos);
-        if !job.record.types.contains(gres_type) {
+        if (job.record.is_told || whole) && !job.record.types.contains(gres_type) {
             add(What::Unnamed, whose(), &tres, (held.most(&tres), 0));
         }
         let by = |counted_by| held.by(counted_by, &tres).unwrap_or(0);
@@ -98,6 +101,7 @@ fn unnamed(
 fn over_caps(
     job: &Job,
     held: &Held,
+    whole: bool,
     now: &Snapshot,
     rules: &Rules,
     add: &mut impl FnMut(What, String, &str, (u64, u64)),
@@ -116,8 +120,6 @@ fn over_caps(
             qos.map(|record| &record.caps).chain(partition.map(|record| &record.caps)).chain([&policy.caps]);
         all.find_map(of)
     };
-    let whole =
-        job.record.whole_nodes || now.partitions.get(&job.partition).is_some_and(|known| known.whole_nodes);
     // Slurm gives whole cores, and whole nodes: docs/limits.md.
     let threads = job.record.on.iter().flat_map(|on| &on.nodes).filter_map(|node| now.nodes.get(node));
     let threads = threads.map(|node| node.threads_per_core).max().unwrap_or(1);

@@ -25,6 +25,9 @@ pub struct Record {
     pub whole_nodes: bool,
     /// The types of GPUs that its request names, in lowercase.
     pub types: BTreeSet<String>,
+    /// Whether the request is told: up to 22.05 an update may clear its text, and then nothing shows what Slurm
+    /// counted.
+    pub is_told: bool,
     /// What it asked for, of a job that waits.
     pub asked: Asked,
 }
@@ -216,6 +219,7 @@ fn own(record: &mut Record, line: &str) {
     } else if let Some(list) = line.strip_prefix("ReqTRES=").or_else(|| line.strip_prefix("TRES=")) {
         // Up to 22.05 there is only `TRES=`, which is what a running job has: it says nothing about its request.
         if line.starts_with("ReqTRES=") {
+            record.is_told = true;
             let types = Tres::read(list);
             let counted = types.iter().filter(|(_, count)| *count > 0);
             record
@@ -239,6 +243,7 @@ fn rest(record: &mut Record, line: &str) {
     for key in ASKS {
         let Some(text) = line.strip_prefix(key).and_then(|rest| rest.strip_prefix('=')) else { continue };
         if key.starts_with("TresPer") {
+            record.is_told |= text.contains("gpu");
             record.types.extend(text.split([',', ';']).filter_map(type_in));
         }
         record.asked.tres.push((key, text.to_owned()));
