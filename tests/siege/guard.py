@@ -33,7 +33,7 @@ class Tally:
 
 
 def ask(cluster):
-    """Guard's findings. Beside a busy slurmctld, one of Slurm's commands may fail: then guard says that it couldn't look."""
+    """Guard's findings. Beside a busy slurmctld a command of Slurm's may fail, and then guard couldn't look."""
     for _ in range(3):
         done = cluster.run("gpushare guard --json")
         if done.returncode != 2:
