@@ -5,12 +5,14 @@
 //! before any task runs, and each task checks it for itself.
 //!
 //! [`locate`] finds the step's cgroup. On cgroup v1 [`v1`] writes its rules; on cgroup v2 [`v2`] attaches programs,
-//! which [`filter`] writes. [`owner`] makes root the owner of folders that old releases give to users.
+//! which [`filter`] writes. [`mend`] opens a GPU again that Slurm closed for a step that never came so far. [`owner`]
+//! makes root the owner of folders that old releases give to users.
 
 pub mod access;
 pub mod bpf;
 pub mod filter;
 pub mod locate;
+pub mod mend;
 pub mod owner;
 pub mod v1;
 pub mod v2;

@@ -16,6 +16,8 @@ def either(release):
 plain = clusters("plain")
 # The contributors' QOSes, with a second type of GPU on a second node.
 contributors = clusters("contributors", conf=[EXAMPLES / "contributors", CASES / "two-types"])
+# A node whose slurmd is told to run hooks of plugins within jobs' namespaces; the test does that.
+spank_contained = clusters("cs", conf=[EXAMPLES / "own"], cgroup="v2")
 # The same with a second controller.
 two_controllers = clusters("ctl", conf=[EXAMPLES / "contributors", CASES / "controllers"], cgroup=either)
 # The same group on two nodes with everything that a request can name, for what a refusal says to try.

@@ -6,7 +6,7 @@ import shlex
 
 import client
 import pytest
-from gpus import OPEN, SHARES, Share, opened
+from gpus import OPEN, SHARES, Share, entered, opened
 from lab import TOP
 
 NIC = "(: <>/dev/nic0) 2>&1 | grep -q 'not permitted' && echo nic=closed || echo nic=open"
@@ -59,6 +59,11 @@ def test_a_fence_that_cannot_be_put_up_fails_the_job_and_not_the_node(unfenced, 
             said = result.stdout + result.stderr
             assert result.returncode != 0 and "ssh sessions can't be fenced: no fence, on purpose" in said, said
             assert opened(said) == []
+        if kind == "extern":
+            # It is closed from its start, so an ssh session has no GPU either.
+            unfenced.ok(["salloc", "-Q", "--no-shell", share.half_gpu], "alice")
+            [job] = unfenced.ok("squeue -h -o %A").split()
+            assert opened(entered(unfenced, job, "alice", OPEN)) == [set()]
     finally:
         unfenced.ok("rm /lab/out/no-fence")
         unfenced.cancel_all()

@@ -36,38 +36,49 @@ pub struct RuleError {
 /// The kernel refuses a rule.
 pub fn put_up(step: &Path, fence: &Fence) -> Result<(), RuleError> {
     write_rules(&step.join("devices.deny"), fence.closed.iter().map(|device| device.number))?;
-    if fence.widens {
-        fence.open.iter().try_for_each(|device| open(step, device.number))?;
+    if let Some(job) = step.parent().filter(|_| fence.widens) {
+        fence.open.iter().try_for_each(|device| open(job, device.number))?;
     }
     Ok(())
 }
 
-/// Makes the device cgroup of a starting step before Slurm does, and closes there what `fence` closes. Slurm moves
-/// slurmstepd there before other plugins can run programs as the user. Does nothing where Slurm makes no such folders.
-/// `tracked` is the job's folder in the hierarchy by which Slurm finds its processes, `job` its folder in the devices
-/// hierarchy. The step already has a folder in `tracked`; it is called `name`, followed by `+…` for a component of a
-/// het job.
-///
-/// # Errors
-/// The kernel refuses a rule.
-pub fn close_early((tracked, job): (&Path, &Path), name: &str, fence: &Fence) -> Result<(), RuleError> {
+/// The device cgroup of a starting step, which Slurm may not have made yet, nor that of the job or of its user; `None`
+/// where Slurm makes no such folders: slurmd makes the one above them when it starts. `tracked` is the job's folder in
+/// the hierarchy by which Slurm finds its processes, `job` its folder in the devices hierarchy. The step already has a
+/// folder in `tracked`; it is called `name`, followed by `+…` for a component of a het job.
+pub fn starting(tracked: &Path, job: &Path, name: &str) -> Option<PathBuf> {
     let is_its =
         |found: &&str| found.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with('+'));
     let there = folders(tracked, name);
     let mut names = there.iter().filter_map(|path| path.file_name()?.to_str()).filter(is_its);
-    let Some(name) = names.next().filter(|_| job.is_dir()) else { return Ok(()) };
-    let step = job.join(name);
-    // If this fails, writing the first rule reports why.
-    let _ = std::fs::create_dir(&step);
-    put_up(&step, &Fence { widens: false, ..fence.clone() })
+    let is_used = job.ancestors().nth(2).is_some_and(Path::is_dir);
+    names.next().filter(|_| is_used).map(|name| job.join(name))
 }
 
-/// Opens the device in the job of `step`, and in all of the job's steps and their tasks. Skips any that have ended.
+/// Makes the device cgroup of a starting step before Slurm does, and closes there what `fence` closes. Slurm moves
+/// slurmstepd there before other plugins can run programs as the user.
+///
+/// # Errors
+/// The kernel refuses a rule.
+pub fn close_early(step: &Path, fence: &Fence) -> Result<(), RuleError> {
+    // If this fails, writing the first rule reports why.
+    let _ = std::fs::create_dir_all(step);
+    put_up(step, &Fence { widens: false, ..fence.clone() })
+}
+
+/// Opens devices in one step alone, which [`close_early`] may have closed there: the job had no GPU yet.
+///
+/// # Errors
+/// The kernel refuses a rule: nothing above the step may be closed.
+pub fn reopen(step: &Path, fence: &Fence) -> Result<(), RuleError> {
+    write_rules(&step.join("devices.allow"), fence.open.iter().map(|device| device.number))
+}
+
+/// Opens the device in a job, and in all of the job's steps and their tasks. Skips any that have ended.
 ///
 /// # Errors
 /// The kernel refuses the rule.
-pub fn open(step: &Path, device: DeviceNumber) -> Result<(), RuleError> {
-    let Some(job) = step.parent() else { return Ok(()) };
+pub fn open(job: &Path, device: DeviceNumber) -> Result<(), RuleError> {
     let mut attempt = 1;
     loop {
         match open_once(job, device) {
@@ -186,15 +197,15 @@ mod tests {
     #[test]
     fn a_step_is_closed_before_slurm_knows_its_folder() {
         let root = tempfile::tempdir().unwrap();
-        let (tracked, job) = (root.path().join("freezer"), root.path().join("devices"));
+        let (tracked, job) = (root.path().join("freezer"), root.path().join("slurm/uid_1/job_7"));
         let fence = Fence::around(&[gpu(0)], vec![gpu(1).device()]);
-        let close = |name| close_early((&tracked, &job), name, &fence);
+        let close = |name| starting(&tracked, &job, name).map_or(Ok(()), |step| close_early(&step, &fence));
         for there in ["step_1", "step_2+1", "step_batch"] {
             std::fs::create_dir_all(tracked.join(there)).unwrap();
         }
         close("step_1").unwrap();
         assert!(!job.exists(), "Slurm makes no such folders here");
-        std::fs::create_dir(&job).unwrap();
+        std::fs::create_dir(root.path().join("slurm")).unwrap();
         for (name, made) in [("step_1", "step_1"), ("step_2", "step_2+1"), ("step_batch", "step_batch")] {
             // A folder that isn't a cgroup doesn't have the file.
             let error = close(name).unwrap_err();

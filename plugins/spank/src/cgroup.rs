@@ -7,8 +7,9 @@ use std::sync::Arc;
 
 use gpushare_node::fence::bpf::Bpf;
 use gpushare_node::fence::locate::{StepCgroup, step_cgroup, usual_step_cgroup, v1_job};
+use gpushare_node::fence::mend::Mender;
 use gpushare_node::fence::owner::Folders;
-use gpushare_node::fence::v1::{self, RuleError};
+use gpushare_node::fence::v1;
 use gpushare_node::fence::v2::early::{self, Early};
 use gpushare_node::fence::{Fence, v2};
 use gpushare_slurm::daemon::USERS_OWN_CGROUPS;
@@ -25,8 +26,7 @@ pub struct StepFence {
     cgroup: Result<StepCgroup, FindError>,
     /// Folders that Slurm gives to the job's user but that must belong to root; none on most releases.
     folders: Folders,
-    /// A temporary fence until the final one is up.
-    early: Option<Early<Bpf>>,
+    known: Known,
 }
 
 /// Runs in `init`, before Slurm makes the step's device cgroup: keeps users out of the step's folders if they would own
@@ -42,22 +42,56 @@ pub fn close_to_users() -> Result<(), CgroupError> {
     Ok(Folders::find(&cgroup, &mountinfo).take()?)
 }
 
-/// Runs in `init`: closes from the step's start what the fence closes, because other plugins may run programs in it as
-/// the user. On v1 slurmstepd isn't in the step's device cgroup yet; that cgroup's name begins with `folder`.
-///
-/// # Errors
-/// /proc can't be read, or the kernel refuses what closes a GPU.
-pub fn close_early(fence: &Fence, folder: &str) -> Result<Option<Early<Bpf>>, CgroupError> {
-    match find() {
-        _ if fence.closed.is_empty() => Ok(None),
-        Ok(StepCgroup::V2(step)) => Ok(Some(early::close(&Bpf, &step, fence)?)),
-        Ok(StepCgroup::V1(_)) | Err(_) => {
-            let (cgroup, mounts) = texts()?;
-            let Some((tracked, job)) = v1_job(&cgroup, &mounts) else { return Ok(None) };
-            v1::close_early((&tracked, &job), folder, fence)?;
-            Ok(None)
-        }
+/// What `init` finds out about the step's cgroup. A later hook may run in the job's namespaces, where /proc shows
+/// nothing of this process (`SlurmdParameters=contain_spank` with a namespace of processes).
+#[derive(Default)]
+pub struct Known {
+    step: Option<StepCgroup>,
+    /// A temporary fence until the final one is up.
+    early: Option<Early<Bpf>>,
+    /// On v1 there was one, which the final one only narrows.
+    was_closed: bool,
+}
+
+impl Known {
+    /// Runs in `init`, as root. On v1 slurmstepd isn't in the step's device cgroup yet; that cgroup's name begins with
+    /// `folder`.
+    pub fn find(folder: &str) -> Known {
+        let step = match find() {
+            Ok(step @ StepCgroup::V2(_)) => Some(step),
+            Ok(StepCgroup::V1(_)) | Err(_) => texts().ok().and_then(|(cgroup, mounts)| {
+                let (tracked, job) = v1_job(&cgroup, &mounts)?;
+                v1::starting(&tracked, &job, folder).map(StepCgroup::V1)
+            }),
+        };
+        Known { step, ..Known::default() }
     }
+
+    /// Runs in `init`: closes from the step's start what the fence closes, because other plugins may run programs in it
+    /// as the user, and because the fence may fail.
+    ///
+    /// # Errors
+    /// The kernel refuses what closes a GPU.
+    pub fn close(&mut self, fence: &Fence) -> Result<(), CgroupError> {
+        match &self.step {
+            _ if fence.closed.is_empty() => {}
+            Some(StepCgroup::V2(step)) => self.early = Some(early::close(&Bpf, step, fence)?),
+            Some(StepCgroup::V1(step)) => {
+                v1::close_early(step, fence)?;
+                self.was_closed = true;
+            }
+            None => {}
+        }
+        Ok(())
+    }
+}
+
+/// Runs in `init`, for a fence that opens what Slurm closes: on v1, sees to it that the job's other steps can open that
+/// again if this step never puts up its fence.
+pub fn mender(fence: &Fence) -> Option<Mender> {
+    let (cgroup, mounts) = texts().ok()?;
+    let (_, job) = v1_job(&cgroup, &mounts)?;
+    Some(Mender::start(job, fence.open.iter().map(|device| device.number).collect()))
 }
 
 impl StepFence {
@@ -73,12 +107,15 @@ impl StepFence {
         } else {
             (find(), Folders::default())
         };
-        StepFence { fence, cgroup, folders, early: None }
+        StepFence { fence, cgroup, folders, known: Known::default() }
     }
 
-    /// Replaces the temporary fence.
-    pub fn replaces(&mut self, early: Option<Early<Bpf>>) {
-        self.early = early;
+    /// Takes what `init` found out, and replaces the temporary fence.
+    pub fn knows(&mut self, known: Known) {
+        if let (Err(_), Some(step)) = (&self.cgroup, &known.step) {
+            self.cgroup = Ok(step.clone());
+        }
+        self.known = known;
     }
 
     /// The job's cgroup, which contains all of its steps; only on v2.
@@ -104,26 +141,18 @@ impl StepFence {
     fn try_to_put_up(&self) -> Result<(), CgroupError> {
         self.folders.take()?;
         match self.cgroup.as_ref().map_err(Clone::clone)? {
-            StepCgroup::V1(step) => v1::put_up(step, &self.fence)?,
-            StepCgroup::V2(step) => match &self.early {
+            StepCgroup::V1(step) => {
+                if self.known.was_closed && !self.fence.widens {
+                    v1::reopen(step, &self.fence)?;
+                }
+                v1::put_up(step, &self.fence)?;
+            }
+            StepCgroup::V2(step) => match &self.known.early {
                 Some(early) => early.replace(&Bpf, step, &self.fence)?,
                 None => v2::put_up(&Bpf, step, &self.fence)?,
             },
         }
         Ok(())
-    }
-
-    /// On v1, if a step ended before its fence was up, Slurm's rules for the job would remain and close what we open.
-    ///
-    /// # Errors
-    /// The kernel refuses a rule.
-    pub fn open_again(&self) -> Result<(), RuleError> {
-        match &self.cgroup {
-            Ok(StepCgroup::V1(step)) if self.fence.widens => {
-                self.fence.open.iter().try_for_each(|device| v1::open(step, device.number))
-            }
-            _ => Ok(()),
-        }
     }
 }
 

@@ -18,7 +18,7 @@
 //! a failure, because for a batch job slurmd would drain the node. It is recorded instead, and `task_init` fails the
 //! task with one line to the user. Such a step gets a fence without any GPU, because a failing task doesn't stop an ssh
 //! session or the program of `srun --task-epilog`, which Slurm runs even then. If even that fence fails in `init`, a
-//! step other than a batch job's does not start.
+//! step other than a batch job's or the extern step does not start.
 #![forbid(unsafe_code)]
 
 mod cgroup;
@@ -33,6 +33,7 @@ use gpushare::config::NodeConfig;
 use gpushare_node::environment::{PYTORCH, SHARD_MEMORY, agree, inherited, shell_lines};
 use gpushare_node::fence::Fault;
 use gpushare_node::fence::access;
+use gpushare_node::fence::mend::Mender;
 use gpushare_node::gpu::Roots;
 use gpushare_node::job::JobKey;
 use gpushare_node::ledger::{Entry, Ledger};
@@ -62,6 +63,12 @@ const LOCK_WAIT: Duration = Duration::from_secs(5);
 /// What this slurmstepd knows about its step; a forked task has a copy.
 static STATE: Mutex<StepState> = Mutex::new(StepState::Unknown);
 
+/// The slurmstepd of an extern step: its number and its start time. A later hook may run in a child of it.
+static WITNESS: Mutex<Option<(u32, u64)>> = Mutex::new(None);
+
+/// Opens the job's GPU again if this step ends without its fence.
+static MENDER: Mutex<Option<Mender>> = Mutex::new(None);
+
 fn with_state<T>(work: impl FnOnce(&mut StepState) -> T) -> T {
     // After a panic this is the state that was left; its page still tells the tasks that no fence is up.
     work(&mut STATE.lock())
@@ -76,19 +83,26 @@ fn init(step: Step, arguments: &[Vec<u8>]) -> ReturnCode {
         {
             log::error!("spank/gpushare: job {}: {reason}", step.job_id().unwrap_or(0));
         }
-        // None of the user's programs run in the extern step before its fence is up.
-        if step.kind() != Kind::Extern
-            && state.may_fence()
+        if step.kind() == Kind::Extern {
+            let pid = std::process::id();
+            *WITNESS.lock() = start_time(Path::new("/proc"), pid).ok().flatten().map(|start| (pid, start));
+        }
+        if state.may_fence()
             && let Err(reason) = state.prepare(step)
         {
-            let id = step.job_id().unwrap_or(0);
-            log::error!("spank/gpushare: job {id}: GPUs not closed from the start: {reason}");
+            let key = JobKey { id: step.job_id().unwrap_or(0), restart: step.restart() };
+            log::error!("spank/gpushare: job {}: GPUs not closed from the start: {reason}", key.id);
+            if step.kind() == Kind::Extern {
+                tell_the_other_steps(key, &reason.to_string());
+                return ReturnCode::Success;
+            }
             // `srun --task-epilog` runs even for tasks that fail, so such a step must not begin. A batch step has no
             // task epilog, and its failure would drain the node.
             if !step.is_batch() {
                 return ReturnCode::Failure;
             }
         }
+        *MENDER.lock() = state.take_mender();
         ReturnCode::Success
     })
 }
@@ -133,7 +147,12 @@ fn after_a_fork(step: Step, fenced: &mut Fenced) {
     }
     let put_up = |()| fenced.fence.put_up().map_err(|error| error.to_string());
     let verdict = match fail_if_asked(step).and_then(put_up) {
-        Ok(()) => FenceState::Up,
+        Ok(()) => {
+            if let Some(mender) = MENDER.lock().take() {
+                mender.dismiss();
+            }
+            FenceState::Up
+        }
         Err(reason) => {
             log::error!("spank/gpushare: job {}: no fence: {reason}", fenced.key.id);
             FenceState::Failed(reason)
@@ -165,11 +184,8 @@ fn tell_the_other_steps(key: JobKey, reason: &str) {
 /// Publishes the variables for ssh sessions, and records a witness: this slurmstepd lives as long as the job, and if it
 /// is gone but the entry is still there, the epilog never ran.
 fn prepare_for_ssh(entry: &Entry, config: &NodeConfig) {
-    let (ledger, key, pid) = (Ledger::system(), entry.key, std::process::id());
-    let witnessed = match start_time(Path::new("/proc"), pid) {
-        Ok(Some(start)) => ledger.witness(key, pid, start),
-        Ok(None) | Err(_) => Ok(()),
-    };
+    let (ledger, key) = (Ledger::system(), entry.key);
+    let witnessed = WITNESS.lock().map_or(Ok(()), |(pid, start)| ledger.witness(key, pid, start));
     let published = match shell_lines(entry, config).as_str() {
         "" => Ok(()),
         lines => ledger.lock(LOCK_WAIT).and_then(|locked| locked.publish(key, lines)),
@@ -254,17 +270,15 @@ fn root() -> Option<(u64, u64)> {
     Path::new("/").metadata().ok().map(|root| (root.dev(), root.ino()))
 }
 
-/// Allows the job's other steps to open the GPU again, if this step started and ended without its fence.
+/// Allows the job's other steps to open the GPU again, if this step started and ended without its fence, wherever it
+/// stopped: its output may be a file that can't be opened, or another plugin may have failed.
 fn exit(step: Step, _arguments: &[Vec<u8>]) -> ReturnCode {
     panic_if_asked(step, "exit");
-    with_state(|state| {
-        if let StepState::Fenced(fenced) = state
-            && fenced.page.get() != FenceState::Up
-            && let Err(error) = fenced.fence.open_again()
-        {
-            log::error!("spank/gpushare: job {}: {error}", fenced.key.id);
-        }
-    });
+    if let Some(mender) = MENDER.lock().take()
+        && let Err(error) = mender.mend()
+    {
+        log::error!("spank/gpushare: job {}: {error}", step.job_id().unwrap_or(0));
+    }
     ReturnCode::Success
 }
 

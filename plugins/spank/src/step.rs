@@ -10,8 +10,7 @@ use std::path::{Path, PathBuf};
 use gpushare::config::{self, Config, NodeConfig, Placement};
 use gpushare_node::environment;
 use gpushare_node::fence::Fence;
-use gpushare_node::fence::bpf::Bpf;
-use gpushare_node::fence::v2::early::Early;
+use gpushare_node::fence::mend::Mender;
 use gpushare_node::gpu::{self, Foreign, Gpu, Roots};
 use gpushare_node::job::JobKey;
 use gpushare_node::ledger::{Entry, Holding, Ledger, LedgerError};
@@ -20,7 +19,7 @@ use gpushare_slurm::daemon;
 use gpushare_slurm::shared_page::SharedPage;
 use gpushare_slurm::spank::{Kind, Step};
 
-use crate::cgroup::{StepFence, close_early};
+use crate::cgroup::{Known, StepFence, mender};
 use crate::error::{Refused, RulesError, StepError};
 
 /// Variables that Slurm sets in every step of a job with a share of that GRES, whatever the user has set.
@@ -52,12 +51,14 @@ pub enum StepState {
 /// What `init` has found out as root, before any of the user's programs run.
 #[derive(Default)]
 pub struct Prepared {
-    /// A temporary fence until the final one is up.
-    early: Option<Early<Bpf>>,
+    /// The step's cgroup, and a temporary fence around it.
+    known: Known,
     /// What the step's programs must find to reach the job's MPS daemon.
     reach: Option<Reach>,
     /// The fence around these GPUs, so that /dev is searched only once.
     fence: Option<(Vec<Gpu>, Fence)>,
+    /// Opens the job's GPU again if this fence never comes.
+    mender: Option<Mender>,
 }
 
 /// A step with a fence.
@@ -107,6 +108,11 @@ impl StepState {
         !matches!(self, StepState::Configured(Ok(config), ..) if config.placement == Placement::Off)
     }
 
+    /// What opens the job's GPU again if this step never puts up its fence.
+    pub fn take_mender(&mut self) -> Option<Mender> {
+        if let StepState::Configured(_, prepared) = self { prepared.mender.take() } else { None }
+    }
+
     /// Whether Slurm gave the step GPUs, which it then names itself; only until the step is read.
     pub fn has_gpus(&self, step: Step) -> bool {
         let StepState::Configured(config, _) = self else { return false };
@@ -126,6 +132,9 @@ impl StepState {
             Ok(config) => (&*config, config.placement == Placement::Own),
             Err(_) => (&none, true),
         };
+        if let Some(folder) = step.folder() {
+            prepared.known = Known::find(&folder);
+        }
         let job_id = step.job_id().unwrap_or(0);
         let ledger = Ledger::system();
         let entry =
@@ -133,16 +142,21 @@ impl StepState {
         if let Ok(Some(entry)) = &entry {
             prepared.reach = mps::reach(config, entry);
         }
+        let widens = |entry: &Entry| widens(config, entry);
+        let opens = entry.as_ref().is_ok_and(|entry| entry.as_ref().is_some_and(widens));
         let own = match (ledger.failure(job_id), entry) {
             (Ok(None), Ok(Some(entry))) => entry.gpus,
             _ if closes => Vec::new(),
             _ => return Ok(()),
         };
-        if let Some(folder) = step.folder() {
-            let fence = fence_around(config, &own)?;
-            prepared.early = close_early(&fence, &folder)?;
-            prepared.fence = Some((own, fence));
+        if step.kind() == Kind::Extern {
+            // No program of the user's needs a GPU here before the final fence, and none gets one if that fails.
+            return Ok(prepared.known.close(&fence_around(config, &[])?)?);
         }
+        let fence = fence_around(config, &own)?;
+        prepared.mender = if opens { mender(&fence) } else { None };
+        prepared.known.close(&fence)?;
+        prepared.fence = Some((own, fence));
         Ok(())
     }
 
@@ -159,7 +173,7 @@ impl StepState {
         };
         *self = read.unwrap_or_else(StepState::Failed);
         if let StepState::Fenced(fenced) = self {
-            fenced.fence.replaces(prepared.early);
+            fenced.fence.knows(prepared.known);
             fenced.reach = prepared.reach;
         }
     }
@@ -190,7 +204,7 @@ fn of_job(config: &NodeConfig, step: Step, fence: Option<(Vec<Gpu>, Fence)>) -> 
 
 fn of_entry(config: &NodeConfig, entry: &Entry, step: Step, fence: Fence) -> Result<StepState, StepError> {
     let is_share = matches!(entry.holding, Holding::Share { .. });
-    let widens = is_share && config.placement == Placement::Override;
+    let widens = widens(config, entry);
     let fence = Fence { widens, ..fence };
     // What we open is open in every step. What Slurm opens, it may close again for a step that requested less.
     let certain = widens
@@ -205,6 +219,11 @@ fn of_entry(config: &NodeConfig, entry: &Entry, step: Step, fence: Fence) -> Res
         share_gpu: entry.share_gpu().map(|gpu| gpu.index),
         ..fenced(entry.key, fence)?
     })))
+}
+
+/// Whether the job's GPU may be another than the one that Slurm opens.
+fn widens(config: &NodeConfig, entry: &Entry) -> bool {
+    matches!(entry.holding, Holding::Share { .. }) && config.placement == Placement::Override
 }
 
 /// The state for a job without GPUs, or one that can't have its own.
