@@ -102,6 +102,8 @@ pub enum Notice {
     Garbage(Garbage),
     /// An entry was dropped: its job is over, but no epilog removed it.
     Dropped(JobKey),
+    /// The same for room, at once: the job's epilog may still come, and usually does.
+    Completing(JobKey),
     /// Slurm gave the job whole GPUs of which these jobs have shares; `OnCollision=run`.
     Collision(Vec<JobKey>),
     /// Under `follow` Slurm put a share on a GPU that this job has whole, according to the ledger.
@@ -267,7 +269,7 @@ fn hold(
 /// Takes back the GPUs of jobs that are over. If this fails, the new job doesn't.
 fn reconcile(node: Node, ledger: &Locked, now: u64, grace: Duration) -> Vec<Notice> {
     let dropped = ledger.reconcile(&node.roots.proc, now, grace).unwrap_or_default();
-    dropped.into_iter().map(Notice::Dropped).collect()
+    dropped.into_iter().map(if grace.is_zero() { Notice::Completing } else { Notice::Dropped }).collect()
 }
 
 fn gpu_of_share(

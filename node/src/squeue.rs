@@ -37,6 +37,23 @@ pub const ENDED: [&str; 10] = [
     "TIMEOUT",
 ];
 
+/// States of a job that has its nodes. All other jobs wait or have ended: a held one may be in the state
+/// `REQUEUE_HOLD`, `SPECIAL_EXIT` or `RESV_DEL_HOLD`.
+pub const HOLDING: [&str; 10] = [
+    "RUNNING",
+    "SUSPENDED",
+    "STOPPED",
+    "CONFIGURING",
+    "SIGNALING",
+    "STAGE_OUT",
+    "RESIZING",
+    "EXPEDITING",
+    "POWER_UP_NODE",
+    COMPLETING,
+];
+/// Its epilog may still run.
+pub const COMPLETING: &str = "COMPLETING";
+
 gpushare::errors! {
     /// Why slurmctld's answer is unknown.
     #[derive(Debug)]
@@ -105,7 +122,9 @@ fn is_over(answer: &Output, job_id: u32, node: &str) -> Result<bool, Unanswered>
         return Ok(true);
     };
     let is_elsewhere = !nodes.is_empty() && hostlist::contains(nodes, node) == Some(false);
-    Ok(state == "PENDING" || ENDED.contains(&state) || is_elsewhere)
+    // A state that no release has yet counts as alive, if the job has nodes.
+    let waits = !HOLDING.contains(&state) && nodes.is_empty();
+    Ok(waits || ENDED.contains(&state) || is_elsewhere)
 }
 
 #[cfg(test)]
@@ -129,6 +148,10 @@ mod tests {
         assert_eq!(said(0, "7 COMPLETING\n", ""), Some(false));
         assert_eq!(said(0, "7 CANCELLED\n", ""), Some(true));
         assert_eq!(said(0, "7 PENDING \n", ""), Some(true));
+        for held in ["SPECIAL_EXIT", "REQUEUE_HOLD", "REQUEUED", "RESV_DEL_HOLD"] {
+            assert_eq!(said(0, &format!("7 {held} \n"), ""), Some(true), "{held}");
+        }
+        assert_eq!(said(0, "7 NEW_STATE n2\n", ""), Some(false));
         assert_eq!(said(0, "", ""), Some(true));
         assert_eq!(said(0, "8 RUNNING\n", ""), Some(true), "another task of an array of that number");
         assert_eq!(said(1, "", "slurm_load_jobs error: Invalid job id specified\n"), Some(true));

@@ -64,23 +64,23 @@ pub fn supervised(patience: Duration, work: impl FnOnce()) -> Result<(), Unfinis
     }
 }
 
-/// Passes on what the worker says. Returns whether it has ended.
+/// Waits until the worker has ended, then passes on what it has said: to be woken by each line would cost more. Returns
+/// whether it has ended.
 fn pass_on(told: &mut File, end: Instant) -> bool {
-    let mut buffer = [0; 4096];
     loop {
         let left = end.saturating_duration_since(Instant::now());
-        match unix::wait_readable([Some(told.as_fd()), None], left) {
-            Ok([true, _]) => match told.read(&mut buffer) {
-                Ok(0) | Err(_) => return true,
-                Ok(length) => {
-                    let _ = io::stderr().write_all(buffer.get(..length).unwrap_or_default());
-                }
-            },
-            Ok(_) if left.is_zero() => return false,
-            Ok(_) => {}
+        match unix::wait_closed(told.as_fd(), left) {
+            Ok(true) => break,
+            Ok(false) if left.is_zero() => return false,
+            Ok(false) => {}
             Err(_) => return false,
         }
     }
+    let mut said = Vec::new();
+    if told.read_to_end(&mut said).is_ok() && !said.is_empty() {
+        let _ = io::stderr().write_all(&said);
+    }
+    true
 }
 
 #[cfg(test)]

@@ -104,13 +104,16 @@ pub fn fork() -> io::Result<Side> {
     }
 }
 
-/// Makes this process, a child, write its standard output and error to `told`, and end with its parent.
+/// Makes this process, a child, write its standard output and error to `told`, and end with its parent. What doesn't
+/// fit into the pipe is lost: nobody reads it meanwhile.
 #[doc(alias = "PR_SET_PDEATHSIG")]
 pub fn become_worker(told: &impl AsRawFd) {
     for number in [1, 2] {
         // SAFETY: dup2(2) takes numbers only.
         let _ = unsafe { libc::dup2(told.as_raw_fd(), number) };
     }
+    // SAFETY: fcntl(2) with F_SETFL takes numbers only.
+    let _ = unsafe { libc::fcntl(told.as_raw_fd(), libc::F_SETFL, libc::O_NONBLOCK) };
     // SAFETY: prctl(2) with PR_SET_PDEATHSIG takes a number.
     let _ = unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
 }
@@ -309,6 +312,24 @@ pub fn wait_readable(files: [Option<BorrowedFd>; 2], time: Duration) -> io::Resu
             error => Err(error),
         },
         _ => Ok(polled.map(|file| file.revents != 0)),
+    }
+}
+
+/// Waits until nobody can write to a pipe any more, and isn't woken by what is written. Returns whether that is so.
+///
+/// # Errors
+/// poll(2) refuses. A signal isn't an error.
+pub fn wait_closed(pipe: BorrowedFd, time: Duration) -> io::Result<bool> {
+    // With no event asked for, poll(2) still tells of POLLHUP.
+    let mut polled = libc::pollfd { fd: pipe.as_raw_fd(), events: 0, revents: 0 };
+    let milliseconds = i32::try_from(time.as_micros().div_ceil(1000)).unwrap_or(i32::MAX);
+    // SAFETY: poll(2) reads and writes one pollfd, which lives until the call is over.
+    match unsafe { libc::poll(&raw mut polled, 1, milliseconds) } {
+        -1 => match io::Error::last_os_error() {
+            error if error.kind() == io::ErrorKind::Interrupted => Ok(false),
+            error => Err(error),
+        },
+        found => Ok(found == 1),
     }
 }
 

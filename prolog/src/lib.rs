@@ -28,7 +28,7 @@ const LOCK_WAIT: Duration = Duration::from_secs(10);
 pub fn prolog(program: &'static str) {
     // Of slurmd: the work's own parent is this process.
     let caller = std::os::unix::process::parent_id();
-    run(program, || {
+    run(program, false, || {
         if let Err(error) = place(caller) {
             log::error!("{error}");
         }
@@ -37,24 +37,30 @@ pub fn prolog(program: &'static str) {
 
 /// Takes a job's GPU back. Needs the environment of slurmd's epilog.
 pub fn epilog(program: &'static str) {
-    run(program, || {
+    // A child would take as long as the work, which is then in files of root's in /run alone.
+    let alone = Ledger::system().is_alone();
+    run(program, alone, || {
         if let Err(error) = release() {
             log::error!("{error}");
         }
     });
 }
 
-/// Runs a program's work in a child process, which may hang or die: then the job fails, because it has no entry in the
-/// ledger or no MPS daemon. Any exit status other than 0, such as that of a panic, would make slurmd drain the node.
-fn run(program: &'static str, work: impl FnOnce() + std::panic::UnwindSafe) {
+/// Runs a program's work, in a child process if it isn't `alone`: it may hang or die. Then the job fails, because it
+/// has no entry in the ledger or no MPS daemon. Any exit status other than 0, such as that of a panic, would make
+/// slurmd drain the node.
+fn run(program: &'static str, alone: bool, work: impl FnOnce() + std::panic::UnwindSafe) {
     report::start(program);
     gpushare_node::keep_files_private();
-    let result = supervised(LONGEST, || {
+    let work = || {
         if std::panic::catch_unwind(work).is_err() {
             log::error!("internal error, see the line before");
         }
-    });
-    if let Err(why) = result {
+    };
+    if alone {
+        return work();
+    }
+    if let Err(why) = supervised(LONGEST, work) {
         let id = variable("SLURM_JOB_ID").unwrap_or_default();
         log::error!("job {}: {why}", id.escape_debug());
     }

@@ -65,7 +65,12 @@ pub fn placed(placed: &Placed) {
         Holding::Whole => log::info!("job {id}: whole GPU {gpus}"),
     }
     for notice in notices {
-        log::error!("{}", line(entry, notice));
+        let line = line(entry, notice);
+        if matches!(notice, Notice::Completing(_)) {
+            log::info!("{line}");
+        } else {
+            log::error!("{line}");
+        }
     }
 }
 
@@ -114,6 +119,9 @@ fn line(entry: &Entry, notice: &Notice) -> String {
         }
         Notice::Dropped(key) => {
             format!("job {}: it is over, but its epilog has not run; its share is released", key.id)
+        }
+        Notice::Completing(key) => {
+            format!("job {}: it is over; its share is released before its epilog, for job {id}", key.id)
         }
         Notice::Collision(keys) => {
             format!("job {id}: Slurm gave it a GPU that other jobs have shares of: {}", listed(keys))

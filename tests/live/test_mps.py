@@ -288,6 +288,24 @@ def test_a_user_who_kills_their_daemon_at_each_start_harms_no_other(node):
     assert node.node_state().split()[0] == "idle", node.node_state()
 
 
+def test_a_script_that_ends_the_daemon_is_named(node):
+    """As many sites' job scripts do at their end; the user's other job on that GPU has the same daemon."""
+    go = "until [ -e /lab/out/go ]; do sleep 0.1; done"
+    for _ in range(3):
+        node.start(FULL, user="bob")
+    job, _ = node.start(QUARTER, script=f"{go}; srun true")
+    quits = "echo quit -t 1 | nvidia-cuda-mps-control; rm -rf $CUDA_MPS_PIPE_DIRECTORY/*"
+    node.finished(node.sbatch(QUARTER, script=quits))
+    node.ok("touch /lab/out/go")
+    assert node.finished(job) == "FAILED"
+    said = node.output(job)
+    node.ok("rm /lab/out/go")
+    assert "its MPS daemon has ended" in said and "your next job here starts it again" in said, said
+    following = node.sbatch(QUARTER, script=CLIENT)
+    node.finished(following)
+    assert NO_SERVER in node.output(following), node.output(following)
+
+
 def test_a_daemon_that_stands_still_fails_the_next_job_and_no_other(node):
     with configured(node, "Packing=pack", "MpsTimeout=1000"):
         job, folder, pid = start(node, QUARTER)

@@ -146,7 +146,8 @@ SET = re.compile(r"^(GPUSHARE_\w+|CUDA_MPS_\w+|NVIDIA_VISIBLE_DEVICES|XLA_PYTHON
 def test_a_job_that_is_sent_from_within_a_share_has_nothing_of_that(node, share):
     """From its batch script, from a step of it, and by salloc; without GPUs, with a whole one, with another share. What
     the user sets anew stays."""
-    node.ok("echo FrameworkEnv=pytorch >>/etc/slurm/gpushare.conf")
+    # Slurm itself gives whole GPUs that have shares away under `override`.
+    node.ok("printf 'FrameworkEnv=pytorch\nOnCollision=run\n' >>/etc/slurm/gpushare.conf")
     node.write("/lab/out/show", "#!/bin/bash\necho \"== $*\"\nenv\nsrun --overlap env\n", 755)
     requests = ["", share.full_gpu] + (["--gres=gpu:1"] if node.kind != "own" else [])
     send = "sbatch --parsable -o /lab/out/%j -e /lab/out/%j"
@@ -179,7 +180,7 @@ def test_a_job_that_is_sent_from_within_a_share_has_nothing_of_that(node, share)
             gpu = re.findall(r"^CUDA_VISIBLE_DEVICES=(.*)", text, re.M)
             assert set(gpu) <= ({"0"} if kind not in ("", "anew") else set()), f"{kind}: {gpu}"
     finally:
-        node.ok("sed -i /FrameworkEnv/d /etc/slurm/gpushare.conf")
+        node.ok("sed -i '/FrameworkEnv\\|OnCollision/d' /etc/slurm/gpushare.conf")
 
 
 def test_what_a_user_sets_does_not_count(node, share):

@@ -5,6 +5,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use crate::fence::locate::job_folder;
 use crate::foreign::Foreign;
 use crate::proc::{beginning, stat};
 
@@ -58,7 +59,8 @@ fn is_there(proc: &Path, process: &Foreign) -> bool {
 /// process has more rights than its user: its folder then belongs to root (proc(5)).
 fn is_same(proc: &Path, process: &Foreign) -> bool {
     let folder = proc.join(process.pid.to_string());
-    let is_in_step = |text: &[u8]| text.windows(6).any(|part| part == b"/step_");
+    // Below user.slice, users make folders of any name.
+    let is_in_step = |text: &[u8]| job_folder(&String::from_utf8_lossy(text)).is_some();
     is_there(proc, process)
         && folder.metadata().is_ok_and(|found| found.uid() == process.user_id)
         && matches!(beginning(&folder.join("cgroup"), LONGEST_CGROUP), Ok(Some(text)) if !is_in_step(&text))

@@ -60,6 +60,12 @@ impl Exporter {
 }
 
 impl Ledger {
+    /// Whether the ledger is all that gpushare keeps on this node: there is no folder of daemons or of exporters.
+    pub fn is_alone(&self) -> bool {
+        let is_there = |exporter| self.exporter_path(exporter).symlink_metadata().is_ok();
+        self.daemon_folders().is_empty() && ![Exporter::Jobstats, Exporter::Dcgm].into_iter().any(is_there)
+    }
+
     fn exporter_path(&self, exporter: Exporter) -> PathBuf {
         self.dir.join(exporter.file())
     }

@@ -37,6 +37,9 @@ gpushare::errors! {
         Socket(pipe: PathBuf, why: SocketError) =>
             "its MPS daemon can't be reached from here, so CUDA would run without limits: {}: {why}; see \
              docs/containers.md", pipe.display();
+        Ended(pipe: PathBuf) =>
+            "its MPS daemon has ended, which your jobs on this GPU share: one of your programs told it to quit or \
+             removed {}; your next job here starts it again", pipe.display();
         Shm =>
             "{SHM} is not the node's here, but programs share it with their MPS daemon: remove it from Dirs \
              (job_container.conf, namespace.yaml), or bind the node's into the container; see docs/containers.md";
@@ -76,10 +79,24 @@ impl Reach {
     #[must_use]
     pub fn fault(&self) -> Option<Unreachable> {
         if let Err(why) = self.socket() {
-            return (!self.may_run_without).then(|| Unreachable::Socket(self.pipe.clone(), why));
+            let pipe = self.pipe.clone();
+            let has_ended =
+                matches!(&why, SocketError::Look(error) if error.kind() == io::ErrorKind::NotFound);
+            let why = if has_ended && self.sees_folder() {
+                Unreachable::Ended(pipe)
+            } else {
+                Unreachable::Socket(pipe, why)
+            };
+            return (!self.may_run_without).then_some(why);
         }
         let (Some(daemons), ours) = (self.shm, identity(Path::new(SHM)).ok()) else { return None };
         (ours != Some(daemons)).then_some(Unreachable::Shm)
+    }
+
+    /// Whether the daemon's folder is there, which only root can change: then it is not a container that hides it.
+    fn sees_folder(&self) -> bool {
+        let above = self.pipe.parent().map(unix::folder);
+        above.is_some_and(|above| above.and_then(|above| unix::device(&above)).ok() == self.device)
     }
 
     /// Never queries a file system that a user may have mounted there: a FUSE that doesn't answer would block the task
@@ -120,7 +137,9 @@ mod tests {
         let device = unix::folder(&pipe).and_then(|folder| unix::device(&folder)).ok();
         let reach = Reach { pipe, device, shm: None, may_run_without: false };
         let fault = |reach: &Reach| reach.fault().map(|fault| fault.to_string());
-        assert!(fault(&reach).unwrap().contains("No such file"), "{:?}", reach.fault());
+        assert!(fault(&reach).unwrap().contains("has ended"), "{:?}", reach.fault());
+        let hidden = Reach { pipe: dir.path().join("no/pipe"), ..reach.clone() };
+        assert!(fault(&hidden).unwrap().contains("No such file"), "{:?}", hidden.fault());
         let lenient = Reach { may_run_without: true, ..reach.clone() };
         assert_eq!(fault(&lenient), None);
         fs::write(&control, "").unwrap();

@@ -73,20 +73,22 @@ impl<'a> Finder<'a> {
             return None;
         }
         let (user, _) = users(self.proc, pid).ok()??;
-        let place = match self.folder(pid)? {
+        let cgroup = self.cgroup(pid)?;
+        let place = match job_folder(&cgroup) {
             Some(folder) => self.job_of(&folder).map_or(Place::Untold, Place::Job),
-            None if found.name.starts_with(MPS) => Place::Mps,
+            // No daemon of a site's is in a user's session, where anybody may take its name.
+            None if found.name.starts_with(MPS) && !is_in_session(&cgroup) => Place::Mps,
             None if self.is_below_stepd(&found) => Place::Untold,
             None => Place::Nowhere,
         };
         Some(Running { pid, start: found.start, busy: 0, memory: None, user, session: found.session, place })
     }
 
-    /// The folder of its job; `None` if that can't be read.
-    fn folder(&self, pid: u32) -> Option<Option<PathBuf>> {
+    /// The text of its cgroups; `None` if that can't be read.
+    fn cgroup(&self, pid: u32) -> Option<String> {
         let path = self.proc.join(pid.to_string()).join("cgroup");
         let text = beginning(&path, LONGEST_CGROUP).ok()??;
-        Some(job_folder(&String::from_utf8_lossy(&text)))
+        Some(String::from_utf8_lossy(&text).into_owned())
     }
 
     /// The job of this folder. Up to 25.11 the folder's name has the number. 26.05 names it differently, but the job's
@@ -103,7 +105,8 @@ impl<'a> Finder<'a> {
         let daemons = step_daemons(self.proc).unwrap_or_default();
         let of = |(pid, job): (u32, u32)| {
             // A user may name a program of theirs like this.
-            self.is_roots(pid).then(|| self.folder(pid))??.map(|folder| (folder, job))
+            let cgroup = self.is_roots(pid).then(|| self.cgroup(pid))??;
+            job_folder(&cgroup).map(|folder| (folder, job))
         };
         daemons.into_iter().filter_map(of).collect()
     }
@@ -124,6 +127,11 @@ impl<'a> Finder<'a> {
     fn is_roots(&self, pid: u32) -> bool {
         users(self.proc, pid).is_ok_and(|users| users == Some((0, 0)))
     }
+}
+
+/// Whether a process is in a user's session, by the text of its cgroups.
+fn is_in_session(cgroup: &str) -> bool {
+    cgroup.lines().any(|line| line.splitn(3, ':').nth(2).is_some_and(|path| path.starts_with("/user.slice/")))
 }
 
 #[cfg(test)]

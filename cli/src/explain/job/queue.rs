@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use gpushare_node::squeue::ENDED;
+use gpushare_node::squeue::{COMPLETING, ENDED, HOLDING};
 
 /// Numbers by TRES; memory in MiB.
 pub type Tres = BTreeMap<String, u64>;
@@ -18,10 +18,6 @@ pub const QUESTION: [&str; 6] = [
      Reason:|,NumNodes:|,StartTime:|,EndTime:|,NodeList:|,tres-alloc:|,tres-per-node:|,tres-per-job:|,tres-per-task:|,\
      tres-per-socket:|",
 ];
-
-/// States in which a job holds what it was allocated.
-const HAVING: [&str; 7] =
-    ["RUNNING", "SUSPENDED", "STOPPED", "CONFIGURING", "SIGNALING", "STAGE_OUT", "RESIZING"];
 
 /// A job, or the waiting tasks of an array.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -68,7 +64,7 @@ impl Row {
 
     /// Whether limits count it as running.
     pub fn counts(&self) -> bool {
-        HAVING.contains(&self.state.as_str())
+        self.has_nodes() && self.state != COMPLETING
     }
 
     /// Whether it has ended. sacct's state may be `CANCELLED by 2001`.
@@ -76,10 +72,9 @@ impl Row {
         self.state.split(' ').next().is_some_and(|state| ENDED.contains(&state))
     }
 
-    /// Whether it has its nodes. All other jobs wait: a held one may be in the state `REQUEUE_HOLD`, `SPECIAL_EXIT` or
-    /// `RESV_DEL_HOLD`.
+    /// Whether it has its nodes.
     pub fn has_nodes(&self) -> bool {
-        self.counts() || self.state == "COMPLETING"
+        HOLDING.contains(&self.state.as_str())
     }
 
     /// When Slurm expects to start the job.

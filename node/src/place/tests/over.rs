@@ -21,7 +21,7 @@ fn jobs_that_are_over_are_dropped_when_they_are_in_the_way() {
     node.ledger.witness(JobKey { id: 3, restart: 0 }, 77, 7).unwrap();
     node.now += 1;
     node.ledger.lock(LOCK_WAIT).unwrap().reconcile(Path::new("/nonexistent"), node.now, GRACE).unwrap_err();
-    assert!(matches!(node.notices(&job(5, 80))[..], [Notice::Dropped(JobKey { id: 3, .. })]));
+    assert!(matches!(node.notices(&job(5, 80))[..], [Notice::Completing(JobKey { id: 3, .. })]));
     assert!(
         node.place(&job(6, 80)).is_err(),
         "who has no witness stays, unless slurmctld says that it is over"

@@ -49,6 +49,18 @@ fn foreign(pid: u32, user_id: u32, job: Option<u32>) -> Whose {
 }
 
 #[test]
+fn a_daemons_name_hides_no_process_of_a_users_session() {
+    let session = "0::/user.slice/user-2002.slice/session-3.scope";
+    let dir = node(&[
+        Process(10, 1, 10, 2002, "nvidia-cuda-mps", "0::/system.slice/site-mps.service"),
+        Process(11, 1, 11, 2002, "nvidia-cuda-mps", session),
+    ]);
+    let jobs = Jobs { entries: &[], mps: None };
+    assert_eq!(whose(jobs, dir.path(), 10), Whose::Untold);
+    assert_eq!(whose(jobs, dir.path(), 11), foreign(11, 2002, None));
+}
+
+#[test]
 fn a_process_is_of_a_job_with_the_gpu_or_foreign_or_not_told() {
     let of_job = |job: u32| format!("{STEP}/job_{job}/step_0/user/task_0");
     let (own, other, without) = (of_job(7), of_job(8), of_job(9));
