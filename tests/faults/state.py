@@ -313,7 +313,7 @@ def test_over():
     with subprocess.Popen(["bash", "-c", f"exec -a 'slurmstepd: [2.batch]' {LEDGER.parent}/slurmstepd 60"]) as step:
         time.sleep(0.2)
         lines = node.prolog(3, 40)
-        assert any("job 1: it is over, but its epilog has not run" in line for line in lines), lines
+        assert any("job 1: it is over; its share is released before its epilog" in line for line in lines), lines
         assert set(node.entries()) == {2, 3}
         node.prolog(4, 40)
         assert set(node.entries()) == {2, 3}
