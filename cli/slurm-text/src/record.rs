@@ -240,6 +240,8 @@ const ASKS: [&str; 6] =
 
 /// A line after `Command=`.
 fn rest(record: &mut Record, line: &str) {
+    // `--ntasks-per-gpu`: Slurm adds GPUs of no type.
+    record.is_told |= line.starts_with("NtasksPerTRES=");
     for key in ASKS {
         let Some(text) = line.strip_prefix(key).and_then(|rest| rest.strip_prefix('=')) else { continue };
         if key.starts_with("TresPer") {

@@ -1,11 +1,15 @@
 //! Asks Slurm for one moment of the cluster, in ten questions however large it is: two whether the daemons answer, two
-//! about jobs, one each about nodes, partitions and settings, and two of slurmdbd about limits.
+//! about jobs, one each about nodes, partitions and settings, and two of slurmdbd about limits. Jobs, places and
+//! limits are asked at the same time.
 //!
 //! The records of jobs come first: [`gpushare_slurm_text::record`] says why.
 
+use std::collections::HashMap;
+use std::thread;
+
 use gpushare_slurm_text::limits::{self, Associations};
 use gpushare_slurm_text::record::{self, Records};
-use gpushare_slurm_text::{Job, Question, Settings, Snapshot, job, node, partition};
+use gpushare_slurm_text::{Job, Node, Partition, Qos, Question, Settings, Snapshot, job, node, partition};
 
 use super::GuardError;
 use crate::slurm::{ProgramError, Reach, run};
@@ -17,21 +21,38 @@ pub(super) fn snapshot() -> Result<Snapshot, GuardError> {
     let Reach { slurmctld, slurmdbd } = Reach::ask();
     slurmctld?;
     slurmdbd?;
-    let jobs = jobs()?;
-    let nodes = node::read(&text(node::NODES)?);
-    let partitions = partition::read(&text(partition::PARTITIONS)?);
-    let said = text(gpushare_slurm_text::SETTINGS)?;
-    let settings = Settings::read(&said).ok_or_else(|| odd("scontrol", &said))?;
+    thread::scope(|scope| {
+        let places = scope.spawn(places);
+        let limits = scope.spawn(limits);
+        let jobs = jobs();
+        let gone = |_| GuardError::Program(ProgramError::Unasked("scontrol"));
+        let (nodes, partitions) = places.join().map_err(gone)??;
+        let (settings, qoses, associations) = limits.join().map_err(gone)??;
+        Ok(Snapshot { jobs: jobs?, nodes, partitions, qoses, associations, settings })
+    })
+}
+
+type Places = (HashMap<String, Node>, HashMap<String, Partition>);
+
+fn places() -> Result<Places, GuardError> {
+    let (nodes, partitions) =
+        (node::read(&text(node::NODES)?), partition::read(&text(partition::PARTITIONS)?));
     if nodes.is_empty() || partitions.is_empty() {
         return Err(odd("scontrol", "no nodes or no partitions"));
     }
+    Ok((nodes, partitions))
+}
+
+fn limits() -> Result<(Settings, HashMap<String, Qos>, Associations), GuardError> {
+    let said = text(gpushare_slurm_text::SETTINGS)?;
+    let settings = Settings::read(&said).ok_or_else(|| odd("scontrol", &said))?;
     let said = text(limits::QOSES)?;
     let qoses = limits::qoses(&said).ok_or_else(|| odd("sacctmgr", &said))?;
     let cluster = format!("cluster={}", settings.cluster);
     let (program, arguments) = limits::ASSOCIATIONS;
     let said = ask(program, &[arguments, &["where", &cluster]].concat())?;
     let associations = Associations::read(&said).ok_or_else(|| odd("sacctmgr", &said))?;
-    Ok(Snapshot { jobs, nodes, partitions, qoses, associations, settings })
+    Ok((settings, qoses, associations))
 }
 
 fn jobs() -> Result<Vec<Job>, GuardError> {

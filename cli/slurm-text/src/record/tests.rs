@@ -41,6 +41,24 @@ fn a_record_has_the_devices_and_what_its_request_names() {
 }
 
 #[test]
+fn a_request_is_told_by_its_text_or_by_what_slurm_counted() {
+    for (line, expected) in [
+        ("TresPerNode=gres:gpu:1", true),
+        ("TresPerNode=gres:mps:1", false),
+        ("NtasksPerTRES=1", true),
+        ("CpusPerTres=gres:gpu:1", false),
+        ("Power=", false),
+    ] {
+        let mut record = Record::default();
+        rest(&mut record, line);
+        assert_eq!(record.is_told, expected, "{line}");
+    }
+    let mut record = Record::default();
+    own(&mut record, "ReqTRES=cpu=1,gres/gpu=1,gres/gpu:a40=1");
+    assert!(record.is_told && record.types.contains("a40"));
+}
+
+#[test]
 fn whole_nodes_are_said_by_each_release_in_its_way() {
     for (line, expected) in [
         ("OverSubscribe=NO Contiguous=0", true),
