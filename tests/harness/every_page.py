@@ -69,7 +69,7 @@ HERE = {
     "own": ["docs/explain.md", "docs/gpushare.conf.md", "docs/slurm-faults.md", "docs/upgrade.md"],
     "mps": [
         "docs/metrics.md", "docs/mps.md", "docs/containers.md", "docs/audit.md", "packaging/gpushare-metrics.service",
-        "packaging/gpushare-metrics.timer", "packaging/gpushare-guard.service", "packaging/gpushare-guard.timer",
+        "packaging/gpushare-metrics.timer", "packaging/gpushare-guard.timer",
     ],
     "packaged": ["docs/install.md", "README.md"],
     "nothing": ["docs/new-slurm-release.md"],
@@ -228,6 +228,8 @@ NOT_RUN = {
     "cargo run --release -p gpushare-node --example placing": MEASURES,
     "GPUSHARE_TEST_KERNEL=1 cargo test --release -p gpushare-node --test cgroup2 -- time": MEASURES,
     "tests/siege/run --release 24.11 --actions 5000 --keep-going": "5000 actions take minutes; test_siege.py has 300",
+    "tests/siege/run --release 24.11 --plain --guard --ways": "two minutes; test_guard.py has one way of each kind",
+    "tests/siege/run --release 24.11 --guard --actions 5000": "5000 actions take minutes; `make test-long` has 20,000",
     "tests/siege/mends": "it is a part of `make test-long`",
     "tests/siege/table": "it runs every way on six clusters, and writes the page",
     **dict.fromkeys(
