@@ -62,6 +62,7 @@ pub(crate) fn parts(text: &[u8], spelling: Spelling) -> impl Iterator<Item = &[u
 }
 
 /// Parses one part between commas, which must not be empty.
+#[inline(never)]
 pub(crate) fn token(part: &[u8], spelling: Spelling) -> Token<'_> {
     let recognised = match part.strip_prefix(spelling.prefix()) {
         Some(rest) => gres(rest, spelling).map(Token::Gres),

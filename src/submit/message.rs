@@ -60,8 +60,11 @@ pub fn remark(remark: &Remark) -> Option<String> {
     match remark {
         Remark::Passed(refusal, Because::Warn) => {
             let number = refusal.rule.number();
-            let accepted =
-                if refusal.rule == Rule::BeyondLimit { "accepted anyway" } else { "accepted for now" };
+            let accepted = match (refusal.rule, refusal.denied) {
+                (Rule::BeyondLimit, false) => "accepted anyway",
+                (Rule::BeyondLimit, true) => "Slurm itself refuses it (DenyOnLimit)",
+                _ => "accepted for now",
+            };
             let last = format!("{accepted}; {number}, see `gpushare explain {number}`");
             Some(laid_out(refusal, "gpushare: warning: ", &last))
         }

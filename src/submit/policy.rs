@@ -69,6 +69,10 @@ pub trait Accounting {
     fn typed_limits<'s>(&'s self, qos: Self::Qos, gres: &'s [u8]) -> impl Iterator<Item = TypedLimit<'s>>;
     /// Whether the QOS has a limit on all of `gres`, of any type.
     fn limits_all(&self, qos: Self::Qos, gres: &[u8]) -> bool;
+    /// Whether Slurm refuses a job of this QOS that alone exceeds a limit (`DenyOnLimit`), instead of letting it wait.
+    fn denies_on_limit(&self, _qos: Self::Qos) -> bool {
+        false
+    }
     /// The types of `gres` that are TRES of this cluster, in lowercase as in Slurm's database, not as nodes spell them.
     fn types<'s>(&'s self, gres: &'s [u8]) -> impl Iterator<Item = &'s [u8]>;
     /// Whether `gres` is a TRES of this cluster.
@@ -217,6 +221,7 @@ impl<'r, 'a, A: Accounting> Judgement<'r, 'a, A> {
         Judgement { request, policy, accounting, update, again: false, governing: OnceCell::new() }
     }
 
+    #[inline(never)]
     fn submission(&self) -> Ruling<Acceptance<'a>> {
         self.not_too_long(&self.request)?;
         let mut accepted = Acceptance::default();

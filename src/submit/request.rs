@@ -113,6 +113,35 @@ crate::names! {
     }
 }
 
+/// The tokens of a request. Every rule reads them here, so this is one function and not a copy for each rule.
+#[derive(Clone, Debug)]
+pub struct Tokens<'a> {
+    spelling: Spelling,
+    /// What is left of each string.
+    rest: [(Field, &'a [u8]); 4],
+    at: usize,
+}
+
+impl<'a> Iterator for Tokens<'a> {
+    type Item = (Field, Token<'a>);
+
+    #[inline(never)]
+    fn next(&mut self) -> Option<Self::Item> {
+        loop {
+            let (field, rest) = self.rest.get_mut(self.at)?;
+            let end = rest.iter().position(|byte| *byte == b',');
+            let part = rest.get(..end.unwrap_or(rest.len())).unwrap_or_default();
+            match end {
+                Some(end) => *rest = rest.get(end + 1..).unwrap_or_default(),
+                None => self.at += 1,
+            }
+            if !part.is_empty() && part != self.spelling.prefix() {
+                return Some((*field, grammar::token(part, self.spelling)));
+            }
+        }
+    }
+}
+
 impl<'a> Request<'a> {
     /// A request for nothing.
     pub fn new(spelling: Spelling) -> Self {
@@ -151,27 +180,29 @@ impl<'a> Request<'a> {
 
     /// Every token of the two strings that set something for each GPU.
     pub fn per_gpu_tokens(&self) -> impl Iterator<Item = Token<'a>> {
-        let spelling = self.spelling;
-        self.per_gpu().into_iter().flatten().flat_map(move |text| grammar::tokens(text, spelling))
+        let [cpus, memory] = self.per_gpu().map(Option::unwrap_or_default);
+        let none: &[u8] = b"";
+        let rest = [(Field::Job, cpus), (Field::Job, memory), (Field::Job, none), (Field::Job, none)];
+        Tokens { spelling: self.spelling, rest, at: 0 }.map(|(_, token)| token)
     }
 
-    /// All parts between commas from which Slurm makes entries of the request, not parsed yet.
-    pub(crate) fn all_parts(&self) -> impl Iterator<Item = &'a [u8]> {
-        let spelling = self.spelling;
-        self.texts().into_iter().flatten().flat_map(move |text| grammar::parts(text, spelling))
+    /// Every token from which Slurm makes an entry of the request.
+    pub fn all_tokens(&self) -> impl Iterator<Item = Token<'a>> {
+        self.tokens().map(|(_, token)| token).chain(self.per_gpu_tokens())
     }
 
     /// Every token of the four strings that can request a GRES, and where it was.
-    pub fn tokens(&self) -> impl Iterator<Item = (Field, Token<'a>)> {
-        let spelling = self.spelling;
-        self.parts().map(move |(field, part)| (field, grammar::token(part, spelling)))
-    }
-
-    pub(crate) fn parts(&self) -> impl Iterator<Item = (Field, &'a [u8])> {
-        let spelling = self.spelling;
-        self.tres()
-            .filter_map(|(field, text)| text.map(|text| (field, text)))
-            .flat_map(move |(field, text)| grammar::parts(text, spelling).map(move |part| (field, part)))
+    pub fn tokens(&self) -> Tokens<'a> {
+        Tokens {
+            spelling: self.spelling,
+            rest: [
+                (Field::Node, self.tres_per_node.unwrap_or_default()),
+                (Field::Job, self.tres_per_job.unwrap_or_default()),
+                (Field::Task, self.tres_per_task.unwrap_or_default()),
+                (Field::Socket, self.tres_per_socket.unwrap_or_default()),
+            ],
+            at: 0,
+        }
     }
 
     /// The job after this update: the update's values, and otherwise the job's.
@@ -285,8 +316,7 @@ impl<'a> Request<'a> {
 
     /// Whether anything in the request can lead to a GPU; for a job without that, the QOS needn't be looked up.
     pub fn may_use_gpus(&self) -> bool {
-        let may = |part: &[u8]| grammar::token(part, self.spelling) != Token::Other;
-        self.ntasks_per_tres() > 0 || self.all_parts().any(may)
+        self.ntasks_per_tres() > 0 || self.all_tokens().any(|token| token != Token::Other)
     }
 
     /// Whether Slurm counts each GPU as it picks it: all are requested per node, or all per task, and nothing is set

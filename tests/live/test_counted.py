@@ -302,3 +302,16 @@ def test_an_update_of_many_large_jobs_ends_after_some(count):
     for _ in range(2):
         count.update(array, "Comment=y")  # nothing that a rule judges
     assert count.cluster.log("slurmctld")[seen:].count("refused GS120") == 1
+
+
+def test_more_than_a_limit_under_denyonlimit_is_said_to_be_refused(count):
+    count.cluster.ok("sacctmgr -i modify qos eight set flags=DenyOnLimit")
+    words = "--qos=eight -N3 --gres=gpu:a40:3"
+    try:
+        refused = lambda: count.submit(words).returncode
+        count.cluster.wait(refused, "slurmctld to know the flag")
+        said = count.submit(words).stderr
+        assert "Slurm itself refuses it (DenyOnLimit); GS114" in said, said
+        assert "DenyOnLimit" in count.cluster.run(f"gpushare explain -- {words}", "alice").stdout
+    finally:
+        count.cluster.ok("sacctmgr -i modify qos eight set flags=-1")

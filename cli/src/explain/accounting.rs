@@ -17,7 +17,7 @@ use associations::{Association, FIELDS, above};
 /// Fields of a QOS: its name, limits on numbers, limits on minutes. `MaxTRES` is the limit per job; 22.05 has no other
 /// short name for it.
 const LIMITS: &str = "name,GrpTRES,MaxTRES,MaxTRESPU,MaxTRESPA,MaxTRESPerNode,\
-                      GrpTRESMins,GrpTRESRunMins,MaxTRESMins,MaxTRESRunMinsPA,MaxTRESRunMinsPU";
+                      GrpTRESMins,GrpTRESRunMins,MaxTRESMins,MaxTRESRunMinsPA,MaxTRESRunMinsPU,Flags";
 /// How many of the fields limit numbers of a whole job or of several jobs; then follows one for a node.
 const COUNTS: usize = 4;
 
@@ -46,6 +46,7 @@ pub struct Qos {
     counts: Vec<(Vec<u8>, u64)>,
     per_node: Vec<(Vec<u8>, u64)>,
     minutes: Vec<(Vec<u8>, u64)>,
+    denies_on_limit: bool,
 }
 
 /// The texts that make up the data, as sacctmgr and scontrol print them.
@@ -253,6 +254,10 @@ impl<'c> Accounting for &'c Database {
         qos.limit(&[b"gres/", gres].concat()).is_some()
     }
 
+    fn denies_on_limit(&self, qos: &'c Qos) -> bool {
+        qos.denies_on_limit
+    }
+
     fn types<'s>(&'s self, gres: &'s [u8]) -> impl Iterator<Item = &'s [u8]> {
         self.tres.iter().filter_map(move |name| type_of(name, gres))
     }
@@ -331,10 +336,13 @@ fn qoses(text: &[u8]) -> Vec<Qos> {
     let qos = |row: Vec<Vec<u8>>| {
         let mut columns = row.into_iter();
         let name = columns.next()?;
+        let flags = columns.as_slice().last().map(Vec::as_slice).unwrap_or_default();
+        let denies_on_limit = flags.split(|byte| *byte == b',').any(|flag| flag == b"DenyOnLimit");
         let mut limits: Vec<_> = columns.map(|column| limits(&column)).collect();
         let mut rest = limits.split_off(COUNTS.min(limits.len())).into_iter();
         let per_node = rest.next().unwrap_or_default();
-        Some(Qos { name, counts: limits.concat(), per_node, minutes: rest.collect::<Vec<_>>().concat() })
+        let minutes = rest.collect::<Vec<_>>().concat();
+        Some(Qos { name, counts: limits.concat(), per_node, minutes, denies_on_limit })
     };
     rows(text).filter_map(qos).collect()
 }

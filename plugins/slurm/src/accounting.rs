@@ -93,6 +93,10 @@ impl<'c> Accounting for &'c Cache {
         })
     }
 
+    fn denies_on_limit(&self, qos: Qos<'c>) -> bool {
+        qos.0.flags & slurm_sys::QOS_DENIES_ON_LIMIT != 0
+    }
+
     fn types<'s>(&'s self, gres: &'s [u8]) -> impl Iterator<Item = &'s [u8]> {
         self.locks().gres_names().filter_map(move |(_, name)| type_of(name, gres))
     }

@@ -15,6 +15,7 @@ fn untyped() -> Refusal {
         count: 2,
         offer: Offer::OfQos(vec![(b"a40".to_vec(), Some(4))]),
         beyond: None,
+        denied: false,
         correction: None,
         command: Command::Submit,
     }

@@ -122,6 +122,7 @@ impl<A: Accounting> Judgement<'_, '_, A> {
         Refusal { beyond, correction, ..fault }
     }
 
+    #[inline(never)]
     fn mend_all(&self, wanted: &mut Correction, first: &Refusal) -> Option<()> {
         let mut fault = self.mended(wanted, first)?;
         for _ in 1..ROUNDS {
@@ -285,7 +286,9 @@ impl<A: Accounting> Judgement<'_, '_, A> {
             }
             // The option would have to be removed.
             (Rule::WholeGpu, _) if fault.asked.starts_with(b"--") => return None,
-            (Rule::WholeGpu, Offer::Sizes(sizes)) => *sizes.iter().max()?,
+            (Rule::WholeGpu, Offer::Sizes(sizes)) => {
+                sizes.iter().copied().max().or(self.policy.shares.most)?
+            }
             (Rule::ShareSize, Offer::Sizes(sizes)) => {
                 let fitting = sizes.iter().filter(|size| **size >= fault.count).min();
                 *fitting.or_else(|| sizes.iter().max())?

@@ -97,6 +97,7 @@ impl<A: Accounting> Judgement<'_, '_, A> {
     }
 
     /// The first part of the request that the rule of types doesn't allow.
+    #[inline(never)]
     pub(super) fn broken_rule(&self, request: &Request, under: Under<A::Qos>) -> Option<Refusal> {
         let mut typed = false;
         for (field, token) in request.tokens() {
@@ -191,6 +192,7 @@ impl<A: Accounting> Judgement<'_, '_, A> {
         Some(Refusal { field, count: gres.count, ..refusal })
     }
 
+    #[inline(never)]
     pub(super) fn type_fault(&self, under: Under<A::Qos>, gres: Gres) -> Option<Rule> {
         let known = |gres_type: &[u8]| self.is_known(gres.name, gres_type);
         let qos = match under {

@@ -2,6 +2,7 @@
 //! tests limits by the name. gpushare refuses it for all users: a job can move under a limit later, and up to 22.05 it
 //! keeps its original name.
 
+use super::refusal::plain;
 use super::{Accounting, Ground, Judgement, Refusal, Rule, shortened};
 use crate::submit::grammar::{self, Spelling, Token};
 
@@ -9,16 +10,20 @@ impl<A: Accounting> Judgement<'_, '_, A> {
     /// The first type in the request that the cluster doesn't have, but whose hash equals that of a type that it has.
     pub(super) fn lookalike(&self) -> Option<Refusal> {
         let spelling = self.request.spelling;
-        self.request.all_parts().find_map(|part| {
-            let (gres, gres_type) = match grammar::token(part, spelling) {
+        self.request.all_tokens().find_map(|token| {
+            let (gres, gres_type) = match token {
                 Token::Gres(gres) => (gres.name, gres.gres_type?),
                 Token::Unrecognised(text) if spelling == Spelling::Colon => grammar::hidden_type(text)?,
                 Token::Unrecognised(_) | Token::Other => return None,
             };
-            let resembled = self.resembled(gres, gres_type)?;
+            let resembles = self.resembled(gres, gres_type)?;
+            let asked = match token {
+                Token::Gres(gres) => plain(gres),
+                Token::Unrecognised(text) => shortened(text.strip_prefix(spelling.prefix()).unwrap_or(text)),
+                Token::Other => Vec::new(),
+            };
             let refusal = self.refusal(Rule::TypeResembles, Ground::Site);
-            let asked = part.strip_prefix(spelling.prefix()).unwrap_or(part);
-            Some(Refusal { asked: shortened(asked), gres: shortened(gres), resembles: resembled, ..refusal })
+            Some(Refusal { asked, gres: shortened(gres), resembles, ..refusal })
         })
     }
 

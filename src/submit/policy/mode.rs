@@ -14,6 +14,7 @@ use crate::text::pattern::{Case, Patterns};
 
 impl<A: Accounting> Judgement<'_, '_, A> {
     /// Refuses the request, or records why it passes.
+    #[inline(never)]
     pub(super) fn apply_mode(&self, fault: Option<Refusal>, remarks: &mut Vec<Remark>) -> Ruling<()> {
         let Some(fault) = fault else { return Ok(()) };
         if self.again || fault.rule.holds_in_every_mode() {

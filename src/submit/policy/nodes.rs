@@ -153,12 +153,20 @@ impl<A: Accounting> Judgement<'_, '_, A> {
             let offer = Some((self.written(gres_type), Some(most))).filter(|_| most > 0);
             let offer = Offer::OfQos(offer.into_iter().collect());
             let asked = plain(Gres { count: wanted, ..gres });
-            Some(Refusal { asked, count: wanted, offer, ..self.ground_refusal(Rule::BeyondLimit, under) })
+            let denied = self.accounting.denies_on_limit(qos);
+            Some(Refusal {
+                asked,
+                count: wanted,
+                offer,
+                denied,
+                ..self.ground_refusal(Rule::BeyondLimit, under)
+            })
         })
     }
 
     /// The maximum number of nodes with which no GPU that is counted for the whole job, or for its tasks, is given
     /// twice; `None` if all are counted as they are picked.
+    #[inline(never)]
     fn most_nodes(&self, request: &Request) -> Option<u32> {
         let filled = self.tasks_of_nodes(request).map(|(tasks, each)| u64::from(tasks / each));
         let two = request.tres_per_task.is_some() && request.tres_per_node.is_some();

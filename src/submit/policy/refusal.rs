@@ -28,6 +28,8 @@ pub struct Refusal {
     pub offer: Offer,
     /// The GPUs that the whole job requests, if that is more than any type offers.
     pub beyond: Option<u64>,
+    /// Whether Slurm will refuse it too (`DenyOnLimit`).
+    pub denied: bool,
     /// The whole command that would be accepted, if there is one.
     pub correction: Option<Box<Correction>>,
     /// The user's command.
@@ -47,6 +49,7 @@ impl Refusal {
             count: 1,
             offer: Offer::Nothing,
             beyond: None,
+            denied: false,
             correction: None,
             command,
         }

@@ -18,6 +18,7 @@ mod load;
 
 impl<'a, A: Accounting> Judgement<'_, 'a, A> {
     /// The first part of the request that the site's rules don't allow.
+    #[inline(never)]
     pub(super) fn site_fault(&self) -> Option<Refusal> {
         self.shares_fault().or_else(|| self.gpu_missing()).or_else(|| self.over_caps())
     }

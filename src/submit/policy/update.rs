@@ -93,6 +93,7 @@ impl<'a, A: Accounting> Judgement<'_, 'a, A> {
         }
     }
 
+    #[inline(never)]
     fn update_as_sent(&self) -> Ruling<Acceptance<'a>> {
         let Some((update, _)) = self.update else { return Ok(Acceptance::default()) };
         self.not_too_long(&update.request)?;

@@ -242,3 +242,15 @@ fn a_share_that_its_reservation_lets_pass_starts_once_and_is_judged_at_its_relea
         assert_eq!(broken(changed(change, &left, &policy)), Some(Rule::ShareReservation));
     }
 }
+
+/// Without sizes, a share of the whole GPU is the nearest to what was asked for.
+#[test]
+fn a_whole_gpu_among_shares_is_answered_with_a_share() {
+    let only_partitions = patterns("shared");
+    let shares = ShareRules { only_partitions, most: Some(80), ..ShareRules::default() };
+    let policy = Policy { shares, ..Policy::default() };
+    let asked = Request { partition: Some(b"shared"), ..node("normal", "gres/gpu:1") };
+    let found = refused(judge(&asked, &policy, &TABLE));
+    assert_eq!(found.rule, Rule::WholeGpu);
+    assert_eq!(tried(&found).as_deref(), Some("--partition=shared --gres=shard:80"));
+}
