@@ -314,6 +314,19 @@ impl<'a> Request<'a> {
         })
     }
 
+    /// Whether sbatch computes the number of tasks from GRES: one that is requested per task and in another way, or
+    /// `--ntasks-per-gpu`.
+    pub fn leaves_tasks_to_sbatch(&self) -> bool {
+        let per_task = || self.gres().filter(|(field, _)| *field == Field::Task).map(|(_, gres)| gres);
+        let mut others = self.gres().filter(|(field, _)| *field != Field::Task);
+        let is_both = |gres: Gres| {
+            per_task().any(|of_task| (of_task.name, of_task.gres_type) == (gres.name, gres.gres_type))
+        };
+        per_task().next().is_some()
+            && (self.ntasks_per_tres() > 0
+                || self.num_tasks.is_none() && others.any(|(_, gres)| is_both(gres)))
+    }
+
     /// Whether anything in the request can lead to a GPU; for a job without that, the QOS needn't be looked up.
     pub fn may_use_gpus(&self) -> bool {
         self.ntasks_per_tres() > 0 || self.all_tokens().any(|token| token != Token::Other)

@@ -167,7 +167,9 @@ impl<A: Accounting> Judgement<'_, '_, A> {
             let request = wanted.over(&self.request);
             let again =
                 Judgement { again: true, ..Judgement::new(request, self.policy, self.accounting, None) };
-            return Some(again.submission().err().map(|fault| *fault));
+            let next = again.submission().err().map(|fault| *fault);
+            // What sbatch would make of it isn't judged here.
+            return Some(next).filter(|next| next.is_some() || !request.leaves_tasks_to_sbatch());
         };
         let update = Update {
             request: wanted.over(&Request::new(wanted.spelling)),
@@ -254,8 +256,17 @@ impl<A: Accounting> Judgement<'_, '_, A> {
         let of_partition = matches!(fault.rule, Rule::WholeGpu | Rule::GpuMissing);
         let named_only =
             fault.rule == Rule::QosList || (of_partition && fault.ground == Ground::Partition(Vec::new()));
-        let asked = Correction::of(&self.request);
-        if !named_only || self.update.is_some() || wanted.tres != asked.tres {
+        // Another fault may have had to be fixed as well.
+        let names_alone = self.to_begin_with(fault).is_some_and(|asked| {
+            let rest = wanted.clone();
+            Correction {
+                qos: asked.qos.clone(),
+                partition: asked.partition.clone(),
+                open: Vec::new(),
+                ..rest
+            } == asked
+        });
+        if !named_only || self.update.is_some() || !names_alone {
             return wanted.finished();
         }
         let (qos, partition) = (wanted.qos, wanted.partition);

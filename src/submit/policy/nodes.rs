@@ -24,16 +24,25 @@ impl<A: Accounting> Judgement<'_, '_, A> {
     /// a node: then Slurm picks GPUs for the tasks that it places there. It picks what is also requested per node by
     /// that number.
     fn tasks_of_nodes(&self, request: &Request) -> Option<(u32, u32)> {
-        let each = u32::from(request.ntasks_per_node.filter(|each| *each > 0 && predicts(request))?);
+        if !predicts(request) {
+            return None;
+        }
         let entry = |place: Field, of: Gres| {
             let is_it = |(field, gres): &(Field, Gres)| {
                 *field == place && (gres.name, gres.gres_type) == (of.name, of.gres_type)
             };
             request.gres().find(is_it).map(|(_, gres)| gres)
         };
-        let mut per_task = request.gres().filter(|(field, _)| *field == Field::Task).map(|(_, gres)| gres);
+        let per_task = || request.gres().filter(|(field, _)| *field == Field::Task).map(|(_, gres)| gres);
+        // sbatch makes it from a GRES that is requested per node and per task.
+        let of_both = || {
+            let mut counts = per_task().filter_map(|gres| Some(entry(Field::Node, gres)?.count / gres.count));
+            counts.find_map(|each| u32::try_from(each).ok())
+        };
+        let each = request.ntasks_per_node.map(u32::from).filter(|each| *each > 0).or_else(of_both);
+        let each = each.filter(|each| *each > 0)?;
         let gres =
-            per_task.find(|gres| self.policy.gres.has(gres.name) && entry(Field::Node, *gres).is_none())?;
+            per_task().find(|gres| self.policy.gres.has(gres.name) && entry(Field::Node, *gres).is_none())?;
         let of_job =
             || entry(Field::Job, gres).map(|all| u32::try_from(all.count / gres.count).unwrap_or(u32::MAX));
         let tasks = request.num_tasks.filter(|tasks| *tasks > 0).or_else(of_job);
