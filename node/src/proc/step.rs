@@ -76,7 +76,7 @@ impl<'a> Finder<'a> {
         let cgroup = self.cgroup(pid)?;
         let place = match job_folder(&cgroup) {
             Some(folder) => self.job_of(&folder).map_or(Place::Untold, Place::Job),
-            // No daemon of a site's is in a user's session, where anybody may take its name.
+            // No daemon of a site's is in a user's session, where anybody may take its name. In root's, only root may.
             None if found.name.starts_with(MPS) && !is_in_session(&cgroup) => Place::Mps,
             None if self.is_below_stepd(&found) => Place::Untold,
             None => Place::Nowhere,
@@ -129,9 +129,12 @@ impl<'a> Finder<'a> {
     }
 }
 
-/// Whether a process is in a user's session, by the text of its cgroups.
+/// Whether a process is in the session of a user other than root, by the text of its cgroups.
 fn is_in_session(cgroup: &str) -> bool {
-    cgroup.lines().any(|line| line.splitn(3, ':').nth(2).is_some_and(|path| path.starts_with("/user.slice/")))
+    let is_others = |path: &str| {
+        path.strip_prefix("/user.slice/").is_some_and(|below| !below.starts_with("user-0.slice/"))
+    };
+    cgroup.lines().any(|line| line.splitn(3, ':').nth(2).is_some_and(is_others))
 }
 
 #[cfg(test)]

@@ -54,10 +54,14 @@ fn a_daemons_name_hides_no_process_of_a_users_session() {
     let dir = node(&[
         Process(10, 1, 10, 2002, "nvidia-cuda-mps", "0::/system.slice/site-mps.service"),
         Process(11, 1, 11, 2002, "nvidia-cuda-mps", session),
+        Process(12, 1, 12, 2002, "nvidia-cuda-mps", "0::/user.slice/user-0.slice/session-4.scope"),
+        Process(13, 1, 13, 2002, "nvidia-cuda-mps", "0::/user.slice/user-0.slice-2002.slice/session-5.scope"),
     ]);
     let jobs = Jobs { entries: &[], mps: None };
     assert_eq!(whose(jobs, dir.path(), 10), Whose::Untold);
     assert_eq!(whose(jobs, dir.path(), 11), foreign(11, 2002, None));
+    assert_eq!(whose(jobs, dir.path(), 12), Whose::Untold, "root started it from a shell");
+    assert_eq!(whose(jobs, dir.path(), 13), foreign(13, 2002, None));
 }
 
 #[test]
