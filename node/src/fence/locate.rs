@@ -26,6 +26,15 @@ gpushare::errors! {
     }
 }
 
+impl StepCgroup {
+    /// Whether this, which was found before Slurm had made all of the step's cgroups, stands in for what a later search
+    /// doesn't find. `why` is `None` if that could read nothing. On v1 it is a guess by name, which says nothing where
+    /// Slurm fences no devices: the folder may be a leftover.
+    pub fn stands_in(&self, why: Option<&LocateError>) -> bool {
+        matches!(self, StepCgroup::V2(_)) || why.is_none()
+    }
+}
+
 /// Which hierarchy a cgroup is in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Hierarchy {
@@ -321,6 +330,14 @@ mod tests {
         fn any_text_gives_an_answer(cgroup in "\\PC{0,200}", mounts in "\\PC{0,200}") {
             let _ = step_cgroup(&cgroup, &mounts);
             let _ = usual_step_cgroup(&cgroup, |_| true);
+        }
+    }
+
+    #[test]
+    fn a_guess_stands_in_only_where_nothing_can_be_read() {
+        let (v1, v2) = (StepCgroup::V1("/a/job_7/step_0".into()), StepCgroup::V2("/b/job_7/step_0".into()));
+        for why in [None, Some(&LocateError::NotInStep), Some(&not_mounted(Hierarchy::Devices))] {
+            assert_eq!((v1.stands_in(why), v2.stands_in(why)), (why.is_none(), true), "{why:?}");
         }
     }
 }

@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::Fence;
-use crate::gpu::DeviceNumber;
+use crate::gpu::{Device, DeviceNumber};
 
 /// How often opening starts over before it fails; each time, another step of the job was starting.
 const ATTEMPTS: u32 = 200;
@@ -66,12 +66,30 @@ pub fn close_early(step: &Path, fence: &Fence) -> Result<(), RuleError> {
     put_up(step, &Fence { widens: false, ..fence.clone() })
 }
 
-/// Opens devices in one step alone, which [`close_early`] may have closed there: the job had no GPU yet.
+/// Replaces what [`close_early`] set up by the final fence: opens again, in this step alone, what that closed and the
+/// final fence doesn't. Slurm may have closed more for this step, and that stays closed.
 ///
 /// # Errors
-/// The kernel refuses a rule: nothing above the step may be closed.
-pub fn reopen(step: &Path, fence: &Fence) -> Result<(), RuleError> {
-    write_rules(&step.join("devices.allow"), fence.open.iter().map(|device| device.number))
+/// The kernel refuses a rule. If Slurm has closed a device for the whole job, that is an error only for the job's GPU.
+pub fn replace(step: &Path, early: &[Device], fence: &Fence) -> Result<(), RuleError> {
+    put_up(step, fence)?;
+    let allow = step.join("devices.allow");
+    for device in to_reopen(early, fence) {
+        match write_rule(&allow, device.number) {
+            Err(refused)
+                if refused.error.raw_os_error() == Some(libc::EPERM) && !fence.open.contains(device) => {}
+            result => result?,
+        }
+    }
+    Ok(())
+}
+
+/// What of `early` this fence leaves to Slurm. A fence that widens opens the job's GPU itself.
+fn to_reopen<'a>(early: &'a [Device], fence: &'a Fence) -> impl Iterator<Item = &'a Device> {
+    early.iter().filter(|device| {
+        let is_in = |devices: &[Device]| devices.iter().any(|other| other.number == device.number);
+        !(is_in(&fence.closed) || fence.widens && is_in(&fence.open))
+    })
 }
 
 /// Opens the device in a job, and in all of the job's steps and their tasks. Skips any that have ended.
@@ -216,6 +234,33 @@ mod tests {
         }
         close("step_3").unwrap();
         assert_eq!(job.read_dir().unwrap().count(), 3, "of another step none is made");
+    }
+
+    #[test]
+    fn only_what_was_closed_early_is_opened_again() {
+        let render = |minor| Device {
+            path: format!("/dev/dri/renderD{minor}").into(),
+            number: DeviceNumber { major: 226, minor },
+        };
+        let own = [gpu(0), gpu(1)];
+        let closed = vec![gpu(2).device(), gpu(3).device(), render(129)];
+        let narrow = Fence::around(&own, closed.clone());
+        let wide = Fence { widens: true, ..narrow.clone() };
+        let of_own = vec![own[0].device(), own[1].device(), render(128)];
+        let all = [of_own.clone(), closed.clone()].concat();
+        for (early, fence, expected) in [
+            // Slurm gave this step one of its job's two GPUs: the other stays as Slurm left it.
+            (&closed, &narrow, &[][..]),
+            (&all, &narrow, &of_own),
+            (&all, &wide, &of_own[2..]),
+        ] {
+            assert_eq!(to_reopen(early, fence).cloned().collect::<Vec<_>>(), expected);
+            let root = tempfile::tempdir().unwrap();
+            let step = root.path().join("step_0");
+            cgroup(&step);
+            replace(&step, early, &Fence { widens: false, ..fence.clone() }).unwrap();
+            assert_eq!(allowed(&step), if early == &all { "c 226:128 rwm" } else { "" }, "the last write");
+        }
     }
 
     #[test]

@@ -12,6 +12,7 @@ use gpushare_node::fence::owner::Folders;
 use gpushare_node::fence::v1;
 use gpushare_node::fence::v2::early::{self, Early};
 use gpushare_node::fence::{Fence, v2};
+use gpushare_node::gpu::Device;
 use gpushare_slurm::daemon::USERS_OWN_CGROUPS;
 
 use crate::error::{CgroupError, FindError};
@@ -49,8 +50,8 @@ pub struct Known {
     step: Option<StepCgroup>,
     /// A temporary fence until the final one is up.
     early: Option<Early<Bpf>>,
-    /// On v1 there was one, which the final one only narrows.
-    was_closed: bool,
+    /// On v1: what that closed.
+    closed: Vec<Device>,
 }
 
 impl Known {
@@ -78,7 +79,7 @@ impl Known {
             Some(StepCgroup::V2(step)) => self.early = Some(early::close(&Bpf, step, fence)?),
             Some(StepCgroup::V1(step)) => {
                 v1::close_early(step, fence)?;
-                self.was_closed = true;
+                self.closed.clone_from(&fence.closed);
             }
             None => {}
         }
@@ -112,7 +113,9 @@ impl StepFence {
 
     /// Takes what `init` found out, and replaces the temporary fence.
     pub fn knows(&mut self, known: Known) {
-        if let (Err(_), Some(step)) = (&self.cgroup, &known.step) {
+        if let (Err(why), Some(step)) = (&self.cgroup, &known.step)
+            && step.stands_in(why.located())
+        {
             self.cgroup = Ok(step.clone());
         }
         self.known = known;
@@ -141,12 +144,7 @@ impl StepFence {
     fn try_to_put_up(&self) -> Result<(), CgroupError> {
         self.folders.take()?;
         match self.cgroup.as_ref().map_err(Clone::clone)? {
-            StepCgroup::V1(step) => {
-                if self.known.was_closed && !self.fence.widens {
-                    v1::reopen(step, &self.fence)?;
-                }
-                v1::put_up(step, &self.fence)?;
-            }
+            StepCgroup::V1(step) => v1::replace(step, &self.known.closed, &self.fence)?,
             StepCgroup::V2(step) => match &self.known.early {
                 Some(early) => early.replace(&Bpf, step, &self.fence)?,
                 None => v2::put_up(&Bpf, step, &self.fence)?,

@@ -20,6 +20,16 @@ gpushare::errors! {
     } from { Locate(LocateError) }
 }
 
+impl FindError {
+    /// What the texts say, if they could be read.
+    pub fn located(&self) -> Option<&LocateError> {
+        match self {
+            FindError::Read(..) => None,
+            FindError::Locate(error) => Some(error),
+        }
+    }
+}
+
 gpushare::errors! {
     /// Why something is not closed or opened.
     #[derive(Debug)]
