@@ -3,7 +3,7 @@
 
 mod inherited;
 
-pub use inherited::inherited;
+pub use inherited::{inherited, misleading};
 
 use crate::gpu::is_same_pci;
 use crate::ledger::{Entry, Holding};
@@ -13,6 +13,8 @@ use gpushare::config::{FrameworkEnv, NodeConfig, VisibleDevices};
 /// PyTorch's allocator reads all its settings from this variable; the user's own must stay.
 pub const PYTORCH: &str = "PYTORCH_CUDA_ALLOC_CONF";
 
+/// Slurm sets this too, for an mps share of its own.
+pub const PERCENTAGE: &str = "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE";
 const MEMORY: &str = "GPUSHARE_MEM_MIB";
 const MPS_MEMORY: &str = "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT";
 
@@ -33,7 +35,7 @@ pub fn variables(entry: &Entry, config: &NodeConfig) -> Vec<(&'static str, Strin
     let index = gpu.index.to_string();
     let fraction = fraction(*units, *capacity);
     let mut variables = vec![
-        ("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE", service::percent(*units, *capacity).to_string()),
+        (PERCENTAGE, service::percent(*units, *capacity).to_string()),
         ("GPUSHARE_GPU", index.clone()),
         ("GPUSHARE_UNITS", units.to_string()),
         ("GPUSHARE_CAPACITY", capacity.to_string()),

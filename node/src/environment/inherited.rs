@@ -6,16 +6,21 @@
 
 use std::path::Path;
 
-use super::{MEMORY, MPS_MEMORY, PYTORCH, pytorch};
+use super::{MEMORY, MPS_MEMORY, PERCENTAGE, PYTORCH, pytorch};
 use crate::gpu::is_uuid;
 use crate::mps::service::{self, Daemon};
+use gpushare::config::Placement;
 
 /// Variables that only gpushare sets.
 const OWN: [&str; 5] = ["GPUSHARE_GPU", "GPUSHARE_UNITS", "GPUSHARE_CAPACITY", "GPUSHARE_FRACTION", MEMORY];
 
 /// The variables to remove from a step that has the variables of `value`. Those that it is given itself are replaced.
 /// `has_gpus`: Slurm has given it GPUs, and with them `CUDA_VISIBLE_DEVICES`.
-pub fn inherited(value: impl Fn(&str) -> Option<String>, has_gpus: bool) -> Vec<&'static str> {
+pub fn inherited(
+    value: impl Fn(&str) -> Option<String>,
+    has_gpus: bool,
+    placement: Placement,
+) -> Vec<&'static str> {
     let number = |name| value(name).and_then(|text| text.parse::<u32>().ok());
     let is = |name: &str, of_share: Option<String>| of_share.is_some() && value(name) == of_share;
     let (index, fraction) = (value("GPUSHARE_GPU"), value("GPUSHARE_FRACTION"));
@@ -27,8 +32,10 @@ pub fn inherited(value: impl Fn(&str) -> Option<String>, has_gpus: bool) -> Vec<
     let is_visible = visible.is_some_and(|named| named == "0" || Some(&named) == uuid.as_ref());
     let grows = is("XLA_PYTHON_CLIENT_MEM_FRACTION", fraction.clone());
     let is_daemons = |name, part| value(name).is_some_and(|path| is_of_daemon(Path::new(&path), part));
+    // gpushare gives no shares here, so the percentage may be that of a share of Slurm's, even if it is the same.
+    let is_slurms = has_gpus && placement == Placement::Off;
     let others = [
-        ("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE", is("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE", percent)),
+        (PERCENTAGE, !is_slurms && is(PERCENTAGE, percent)),
         ("CUDA_MPS_PIPE_DIRECTORY", is_daemons("CUDA_MPS_PIPE_DIRECTORY", "pipe")),
         ("CUDA_MPS_LOG_DIRECTORY", is_daemons("CUDA_MPS_LOG_DIRECTORY", "log")),
         (MPS_MEMORY, is(MPS_MEMORY, limit)),
@@ -41,6 +48,12 @@ pub fn inherited(value: impl Fn(&str) -> Option<String>, has_gpus: bool) -> Vec<
     ];
     let own = OWN.map(|name| (name, value(name).is_some()));
     own.into_iter().chain(others).filter_map(|(name, goes)| goes.then_some(name)).collect()
+}
+
+/// Takes out of the names those to remove before anything else looks at the step: a leftover percentage looks like a
+/// share that Slurm has given it. With GPUs of Slurm's it may be just that.
+pub fn misleading(names: &mut Vec<&'static str>, has_gpus: bool) -> Vec<&'static str> {
+    names.extract_if(.., |name| *name == PERCENTAGE && !has_gpus).collect()
 }
 
 /// Whether it is the folder `part` of a daemon that gpushare starts, in whatever `MpsDir`: `…/0.2001/pipe`.
@@ -78,7 +91,7 @@ mod tests {
         all.retain(|(name, _)| anew.iter().all(|(known, _)| known != name));
         all.extend(anew.iter().map(|(name, value)| (*name, (*value).to_owned())));
         let value = |wanted: &str| Some(all.iter().find(|(name, _)| *name == wanted)?.1.clone());
-        let gone = inherited(value, has_gpus);
+        let gone = inherited(value, has_gpus, Placement::Follow);
         all.iter().map(|(name, _)| *name).filter(|name| !gone.contains(name)).collect()
     }
 
@@ -108,6 +121,17 @@ mod tests {
     }
 
     #[test]
+    fn only_a_step_with_gpus_of_slurms_is_read_with_its_percentage() {
+        for (has_gpus, first, then) in [
+            (false, vec![PERCENTAGE], vec!["GPUSHARE_GPU", MPS_MEMORY]),
+            (true, vec![], vec!["GPUSHARE_GPU", PERCENTAGE, MPS_MEMORY]),
+        ] {
+            let mut names = vec!["GPUSHARE_GPU", PERCENTAGE, MPS_MEMORY];
+            assert_eq!((misleading(&mut names, has_gpus), names), (first, then), "{has_gpus}");
+        }
+    }
+
+    #[test]
     fn without_a_share_only_a_daemons_folder_goes() {
         let all = [
             ("CUDA_VISIBLE_DEVICES", "0"),
@@ -117,6 +141,24 @@ mod tests {
             ("CUDA_MPS_LOG_DIRECTORY", "/data/mps/7.all/log"),
         ];
         let value = |wanted: &str| Some(all.iter().find(|(name, _)| *name == wanted)?.1.to_owned());
-        assert_eq!(inherited(value, false), ["CUDA_MPS_PIPE_DIRECTORY", "CUDA_MPS_LOG_DIRECTORY"]);
+        assert_eq!(
+            inherited(value, false, Placement::Follow),
+            ["CUDA_MPS_PIPE_DIRECTORY", "CUDA_MPS_LOG_DIRECTORY"]
+        );
+    }
+
+    #[test]
+    fn slurms_own_percentage_stays_where_gpushare_gives_no_shares() {
+        let all = of_share(VisibleDevices::Index);
+        let value = |wanted: &str| Some(all.iter().find(|(name, _)| *name == wanted)?.1.clone());
+        for (has_gpus, placement, goes) in [
+            (true, Placement::Off, false),
+            (false, Placement::Off, true),
+            (true, Placement::Follow, true),
+            (false, Placement::Own, true),
+        ] {
+            let gone = inherited(value, has_gpus, placement);
+            assert_eq!(gone.contains(&PERCENTAGE), goes, "{has_gpus} {placement:?}");
+        }
     }
 }

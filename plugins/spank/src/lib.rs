@@ -30,7 +30,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use gpushare::config::NodeConfig;
-use gpushare_node::environment::{PYTORCH, SHARD_MEMORY, agree, inherited, shell_lines};
+use gpushare_node::environment::{PYTORCH, SHARD_MEMORY, agree, inherited, misleading, shell_lines};
 use gpushare_node::fence::Fault;
 use gpushare_node::fence::access;
 use gpushare_node::fence::mend::Mender;
@@ -111,9 +111,14 @@ fn user_init(step: Step, _arguments: &[Vec<u8>]) -> ReturnCode {
     panic_if_asked(step, "user_init");
     with_state(|state| {
         let has_gpus = state.has_gpus(step);
+        let value = |name: &str| step.variable(name).map(|text| String::from_utf8_lossy(&text).into_owned());
+        let mut names = inherited(value, has_gpus, state.placement());
+        misleading(&mut names, has_gpus).into_iter().for_each(|name| remove(step, name));
         state.read(step);
         let given = if let StepState::Fenced(fenced) = &*state { fenced.variables.as_slice() } else { &[] };
-        remove_inherited(step, given, has_gpus);
+        // The user's own value for PyTorch stays, but this isn't theirs. What the step is given is replaced.
+        let is_replaced = |name: &str| name != PYTORCH && given.iter().any(|(known, _)| *known == name);
+        names.into_iter().filter(|name| !is_replaced(name)).for_each(|name| remove(step, name));
         if let StepState::Fenced(fenced) = state {
             set_environment(step, fenced);
         }
@@ -282,15 +287,10 @@ fn exit(step: Step, _arguments: &[Vec<u8>]) -> ReturnCode {
     ReturnCode::Success
 }
 
-/// Removes what the job was sent from within another share, whatever this step has. What it is given is replaced.
-fn remove_inherited(step: Step, given: &[(&'static str, String)], has_gpus: bool) {
-    let value = |name: &str| step.variable(name).map(|text| String::from_utf8_lossy(&text).into_owned());
-    for name in inherited(value, has_gpus) {
-        // The user's own value for PyTorch stays, but this isn't theirs.
-        let is_replaced = name != PYTORCH && given.iter().any(|(known, _)| *known == name);
-        if !is_replaced && !step.unset_variable(name) {
-            log::error!("spank/gpushare: job {}: {name} could not be removed", step.job_id().unwrap_or(0));
-        }
+/// Removes a variable that the job has only because it was sent from within another share.
+fn remove(step: Step, name: &str) {
+    if !step.unset_variable(name) {
+        log::error!("spank/gpushare: job {}: {name} could not be removed", step.job_id().unwrap_or(0));
     }
 }
 

@@ -24,7 +24,7 @@ use crate::error::{Refused, RulesError, StepError};
 
 /// Variables that Slurm sets in every step of a job with a share of that GRES, whatever the user has set.
 const SHARE_VARIABLES: [(&str, &str); 2] =
-    [("mps", "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"), ("shard", "SLURM_SHARDS_ON_NODE")];
+    [("mps", environment::PERCENTAGE), ("shard", "SLURM_SHARDS_ON_NODE")];
 
 /// Slurm sets this in a job's batch and interactive steps if it gave the job GPUs. Otherwise it removes the variable
 /// that the user has set.
@@ -117,6 +117,14 @@ impl StepState {
     pub fn has_gpus(&self, step: Step) -> bool {
         let StepState::Configured(config, _) = self else { return false };
         has_gpus(config.as_ref().unwrap_or(&NodeConfig::default()), step)
+    }
+
+    /// The node's placement, if it is known; only until the step is read.
+    pub fn placement(&self) -> Placement {
+        match self {
+            StepState::Configured(Ok(config), _) => config.placement,
+            _ => Placement::Off,
+        }
     }
 
     /// Closes what the step will not have, as far as that is known without its variables, and records what its programs
