@@ -258,6 +258,7 @@ impl<'a> Look<'a> {
         findings.extend(node::ledger(&Ledger::system(), Path::new(gpushare::config::RUN_DIR)));
         findings.extend(node::nvml(here));
         findings.extend(node::time(settings));
+        findings.extend(mps::time(here));
         findings.extend(mps::mps_dir(here));
         findings.extend(mps::mps(here, is_root));
         findings.extend(mps::others(here, &others(Path::new(PROC))));

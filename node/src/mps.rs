@@ -14,7 +14,7 @@ use std::time::Duration;
 use crate::job::JobKey;
 use crate::ledger::{Entry, Garbage, Ledger};
 use crate::mps::service::{Daemon, Limits};
-use gpushare::config::NodeConfig;
+use gpushare::config::{Mps, NodeConfig};
 
 mod control;
 mod daemon;
@@ -54,6 +54,21 @@ const LEAST_LOCK_WAIT: Duration = Duration::from_secs(10);
 /// How long after a failed try to set a compute mode back the next one is made, on the whole node: NVML may hang.
 const RETRY: Duration = Duration::from_secs(60);
 
+/// How long a prolog may wait because of this node's `NvmlTimeout` and `MpsTimeout`: for NVML, for the daemon's lock,
+/// for a daemon that doesn't answer to end (as long as its lock is held for that), and for a new one to start and take
+/// its limits.
+pub fn longest_wait(config: &NodeConfig) -> Duration {
+    if config.mps == Mps::Off {
+        return config.nvml_timeout;
+    }
+    let nvml = config.nvml_timeout.max(config.mps_timeout);
+    nvml + lock_wait(config) + (LOCK_TIMES + 2) * config.mps_timeout
+}
+
+fn lock_wait(config: &NodeConfig) -> Duration {
+    LEAST_LOCK_WAIT.max(LOCK_TIMES * config.mps_timeout)
+}
+
 /// What was done for a job.
 #[derive(Debug)]
 #[must_use]
@@ -92,8 +107,7 @@ pub fn prepare(config: &NodeConfig, ledger: &Ledger, entry: &Entry, now: u64) ->
         return Ok(Prepared::None);
     };
     ledger.note_daemon_folder(&config.mps_dir, LOCK_WAIT)?;
-    let wait = LEAST_LOCK_WAIT.max(LOCK_TIMES * config.mps_timeout);
-    let locked = folder::lock(&config.mps_dir, daemon, wait, config.mps_timeout)?;
+    let locked = folder::lock(&config.mps_dir, daemon, lock_wait(config), config.mps_timeout)?;
     let mut locked_daemon = LockedDaemon { config, daemon, state: locked.state(), locked };
     let mut healed = None;
     let found = locked_daemon.find();

@@ -12,8 +12,11 @@ use std::time::{Duration, Instant};
 use crate::unix::{self, Side, To};
 
 /// How long a prolog or epilog may take. Each wait has its own, shorter bound; this is the bound of their sum, and of a
-/// wait that nobody foresaw. `PrologEpilogTimeout` must be longer, because slurmd drains the node when that is over.
+/// wait that nobody foresaw.
 pub const LONGEST: Duration = Duration::from_secs(50);
+/// The least `PrologEpilogTimeout`: slurmd drains the node when that is over. A worker may need a second to end, and it
+/// may take two until its job is marked as failed.
+pub const LEAST_TIMEOUT: Duration = Duration::from_secs(55);
 /// How long a killed worker may take to end. One that hangs where no signal reaches it is left alone.
 const LAST_PATIENCE: Duration = Duration::from_secs(1);
 

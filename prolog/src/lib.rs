@@ -13,7 +13,7 @@ use gpushare_node::nvml::Nvml;
 use gpushare_node::nvml::answer::Measured;
 use gpushare_node::place::{self, Node, Placed};
 use gpushare_node::squeue;
-use gpushare_node::supervise::{LONGEST, supervised};
+use gpushare_node::supervise::{LONGEST, Unfinished, supervised};
 
 mod error;
 mod foreign;
@@ -23,33 +23,41 @@ use error::{RunError, WorkError};
 
 /// Other prologs hold the ledger's lock for milliseconds.
 const LOCK_WAIT: Duration = Duration::from_secs(10);
+/// The same after a worker that wasn't done: slurmd doesn't wait much longer.
+const LAST_LOCK_WAIT: Duration = Duration::from_secs(2);
 
 /// Gives a job its GPU. Needs the environment of slurmd's prolog.
 pub fn prolog(program: &'static str) {
     // Of slurmd: the work's own parent is this process.
     let caller = std::os::unix::process::parent_id();
-    run(program, false, || {
+    let work = || {
         if let Err(error) = place(caller) {
             log::error!("{error}");
         }
-    });
+    };
+    run(program, false, work, |why| give_up(&format!("{program}: {why}")));
 }
 
 /// Takes a job's GPU back. Needs the environment of slurmd's epilog.
 pub fn epilog(program: &'static str) {
     // A child would take as long as the work, which is then in files of root's in /run alone.
     let alone = Ledger::system().is_alone();
-    run(program, alone, || {
+    let work = || {
         if let Err(error) = release() {
             log::error!("{error}");
         }
-    });
+    };
+    run(program, alone, work, |_| Ok(()));
 }
 
-/// Runs a program's work, in a child process if it isn't `alone`: it may hang or die. Then the job fails, because it
-/// has no entry in the ledger or no MPS daemon. Any exit status other than 0, such as that of a panic, would make
-/// slurmd drain the node.
-fn run(program: &'static str, alone: bool, work: impl FnOnce() + std::panic::UnwindSafe) {
+/// Runs a program's work, in a child process if it isn't `alone`: it may hang or die, and `unfinished` gets the reason.
+/// Any exit status other than 0, such as that of a panic, would make slurmd drain the node.
+fn run(
+    program: &'static str,
+    alone: bool,
+    work: impl FnOnce() + std::panic::UnwindSafe,
+    unfinished: impl FnOnce(&Unfinished) -> Result<(), RunError>,
+) {
     report::start(program);
     gpushare_node::keep_files_private();
     let work = || {
@@ -63,7 +71,19 @@ fn run(program: &'static str, alone: bool, work: impl FnOnce() + std::panic::Unw
     if let Err(why) = supervised(LONGEST, work) {
         let id = variable("SLURM_JOB_ID").unwrap_or_default();
         log::error!("job {}: {why}", id.escape_debug());
+        if let Err(error) = unfinished(&why) {
+            log::error!("{error}");
+        }
     }
+}
+
+/// Marks the job as failed if it has an entry: its MPS daemon may not be ready. Without an entry its steps can open no
+/// GPU of gpushare's.
+fn give_up(why: &str) -> Result<(), RunError> {
+    let (id, restart) = id_and_restart(variable)?;
+    let key = JobKey { id, restart: restart.unwrap_or(0) };
+    let marked = Ledger::system().fail_recorded(key, why, LAST_LOCK_WAIT);
+    marked.map(|_| ()).map_err(|error| RunError::Job { id, why: error.into() })
 }
 
 /// The path of slurmd's slurm.conf, which slurmd passes to every prolog and epilog.

@@ -139,14 +139,18 @@ def test_an_error_from_each_system_call(scene):
             scene.check(node, before, where)
 
 
-def test_one_that_hangs_is_ended_and_the_next_goes_on():
-    """Stopped at a system call that it makes with the lock of the ledger, as by a file system that never answers."""
+def test_one_that_hangs_is_ended_its_job_fails_and_the_next_goes_on():
+    """Stopped at a system call that it makes with the lock of the ledger, as by a file system that never answers. The
+    entry is written by then. What marks the job makes fewer such calls."""
     node = Node()
     started = time.monotonic()
-    process = node.start("gpushare-prolog", 1, 40, before=[*STRACE, "-o", "/dev/null", "--inject=rename:signal=STOP"])
+    stop = "--inject=pwrite64:signal=STOP:when=4"
+    process = node.start("gpushare-prolog", 1, 40, before=[*STRACE, "-o", "/dev/null", stop])
     lines = finished(process)
     assert 49 < time.monotonic() - started < 58, "the bound in docs/nodes.md"
     assert lines == ["gpushare-prolog: job 1: not done after 50 s: stopped"], lines
+    assert 1 in node.entries()
+    assert "not done after 50 s" in node.failure(1), "its steps must not take the rest as done"
     node.prolog(2)
     assert 2 in node.entries()
     for job in (1, 2):

@@ -3,12 +3,14 @@
 
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
+use std::time::Duration;
 
 use gpushare::config::{ComputeMode, Mps, NodeConfig, Placement};
 use gpushare::word::Word;
 use gpushare_node::mps::{self, How, MpsError, Other, UNREAD};
 use gpushare_node::nvml::answer::{GpuState, Mode};
 use gpushare_node::proc::beginning;
+use gpushare_node::supervise::LONGEST;
 
 use super::finding::{Finding, listed};
 use crate::slurm::Settings;
@@ -45,6 +47,29 @@ pub fn mps_dir(config: &NodeConfig) -> Option<Finding> {
     } else {
         Finding::ok(about, format!("{shown}, on a file system of its own"))
     })
+}
+
+/// Whether a prolog that waits for a broken daemon is done before gpushare ends it.
+pub fn time(config: &NodeConfig) -> Option<Finding> {
+    let waits = |timeout| mps::longest_wait(&NodeConfig { mps_timeout: timeout, ..config.clone() });
+    let longest = waits(config.mps_timeout);
+    if longest <= LONGEST {
+        return None;
+    }
+    let fits =
+        (1..=600).rev().map(|tenths| Duration::from_millis(100 * tenths)).find(|it| waits(*it) <= LONGEST)?;
+    let said = format!(
+        "{} ms: for a daemon that doesn't answer a prolog may wait {} s, but gpushare ends it after {} s, and its job \
+         fails",
+        config.mps_timeout.as_millis(),
+        longest.as_secs(),
+        LONGEST.as_secs()
+    );
+    Some(Finding::wrong(
+        "MpsTimeout",
+        said,
+        format!("gpushare.conf: MpsTimeout={} or less", fits.as_millis()),
+    ))
 }
 
 /// Checks NVIDIA's daemons. To find out whether one daemon can serve several users, it must be started for a moment.
@@ -180,6 +205,20 @@ mod tests {
             assert!(finding.said.contains(words) && finding.status == status, "{finding:?}");
             assert_eq!(others(&node(lines), &[]), None);
         }
+    }
+
+    #[test]
+    fn a_timeout_that_a_prolog_cannot_wait_for_is_shown() {
+        let verdict = |lines: &str| match time(&node(&format!("{OWN}{lines}")))?.status {
+            Status::Wrong(fix) => Some(fix.rsplit_once("MpsTimeout=")?.1.to_owned()),
+            status => Some(format!("{status:?}")),
+        };
+        let fix = |said: &str| Some(format!("{said} or less"));
+        assert_eq!(verdict("Mps=per-user"), None, "the default fits");
+        assert_eq!(verdict("MpsTimeout=60000"), None, "no daemon is started");
+        assert_eq!(verdict("Mps=per-user\nMpsTimeout=5500"), None);
+        assert_eq!(verdict("Mps=per-user\nMpsTimeout=5600"), fix("5500"));
+        assert_eq!(verdict("Mps=multiuser\nMpsTimeout=60000\nNvmlTimeout=10000"), fix("5000"));
     }
 
     #[test]

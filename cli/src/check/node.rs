@@ -8,7 +8,7 @@ use gpushare::word::Word;
 use gpushare_node::gpu::{self, Detail, DeviceError, Inventory, Roots};
 use gpushare_node::ledger::Ledger;
 use gpushare_node::nvml::Nvml;
-use gpushare_node::supervise::LONGEST;
+use gpushare_node::supervise::{LEAST_TIMEOUT, LONGEST};
 
 use super::finding::Finding;
 use super::mps;
@@ -147,14 +147,17 @@ pub fn time(settings: &Settings) -> Option<Finding> {
     let keys = ["PrologEpilogTimeout", "PrologTimeout", "EpilogTimeout"];
     let set = |key: &&'static str| Some((*key, settings.get(key).split(' ').next()?.parse::<u64>().ok()?));
     let (key, seconds) = keys.iter().filter_map(set).min_by_key(|(_, seconds)| *seconds)?;
-    let most = LONGEST.as_secs();
-    (seconds <= most).then(|| {
-        let said =
-            format!("{seconds} s, but a prolog or epilog may take {most} s: slurmd drains the node before");
+    let least = LEAST_TIMEOUT.as_secs();
+    (seconds < least).then(|| {
+        let most = LONGEST.as_secs();
+        let said = format!(
+            "{seconds} s, but gpushare ends a prolog or epilog after {most} s and then needs some more: slurmd may \
+             drain the node before"
+        );
         Finding::wrong(
             key,
             said,
-            format!("slurm.conf: {key}={} or more, then scontrol reconfigure", most + 10),
+            format!("slurm.conf: {key}={} or more, then scontrol reconfigure", least + 5),
         )
     })
 }
@@ -323,8 +326,8 @@ mod tests {
     fn slurmd_must_wait_longer_than_a_prolog_may_take() {
         for (shown, expected) in [
             ("PrologEpilogTimeout = 65534\n", None),
-            ("PrologEpilogTimeout = 60\n", None),
-            ("PrologEpilogTimeout = 50\n", Some("PrologEpilogTimeout")),
+            ("PrologEpilogTimeout = 55\n", None),
+            ("PrologEpilogTimeout = 54\n", Some("PrologEpilogTimeout")),
             ("EpilogTimeout = 30\nPrologTimeout = 65534\n", Some("EpilogTimeout")),
             ("", None),
         ] {

@@ -1,6 +1,8 @@
 //! Starts of jobs that can't run here, and why: `failed/JOB` is one line, `RESTART REASON`. The job's steps report the
 //! reason to the user and fail. A job has at most one mark, for its latest start.
 
+use std::time::Duration;
+
 use gpushare::root_file;
 
 use super::{Event, Ledger, LedgerError, Locked, entry, restart_in};
@@ -29,6 +31,19 @@ impl Ledger {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
             Err(error) => Err(LedgerError::Read(path, error)),
         }
+    }
+
+    /// Marks a job whose prolog wasn't done, if that has recorded this start of it: the job's steps would take the rest
+    /// as done. Returns whether it is marked; gives up after `wait`.
+    ///
+    /// # Errors
+    /// The entry can't be read, the lock is taken, or the mark can't be written.
+    pub fn fail_recorded(&self, key: JobKey, reason: &str, wait: Duration) -> Result<bool, LedgerError> {
+        let is_recorded = self.find(key.id)?.is_some_and(|entry| entry.key == key);
+        if is_recorded {
+            self.lock(wait)?.fail(key, reason)?;
+        }
+        Ok(is_recorded)
     }
 
     /// Every job that can't run here, by number, with the reason.

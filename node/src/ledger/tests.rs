@@ -209,6 +209,21 @@ fn a_balance_that_cannot_be_right_counts_for_nothing() {
 }
 
 #[test]
+fn a_job_whose_prolog_was_not_done_fails_if_that_start_of_it_is_recorded() {
+    let (_dir, ledger) = ledger();
+    let fail = |restart| ledger.fail_recorded(JobKey { id: 7, restart }, "stopped", SOON);
+    assert!(!fail(1).unwrap() && !ledger.is_there(), "a node without shares");
+    ledger.lock(SOON).unwrap().record(&entry(7, 1)).unwrap();
+    assert!(!fail(2).unwrap());
+    assert_eq!(ledger.failure(7).unwrap(), None);
+    let held = ledger.lock(SOON).unwrap();
+    assert!(matches!(fail(1), Err(LedgerError::Busy(..))));
+    drop(held);
+    assert!(fail(1).unwrap());
+    assert_eq!(ledger.failure(7).unwrap().as_deref(), Some("stopped"));
+}
+
+#[test]
 fn a_failure_is_one_printable_line_until_the_job_leaves_or_gets_its_gpu() {
     let (dir, ledger) = ledger();
     let key = JobKey { id: 7, restart: 1 };
