@@ -1,6 +1,7 @@
 //! Which limits bind a job, as Slurm applies them (its acct_policy.c): of the job's QOS and its partition's, the one
 //! that comes first limits a TRES, and the other only what that leaves open; associations only what both leave open.
-//! `MaxTRES` of an association comes down from the accounts above, `GrpTRES` counts at each of them.
+//! `MaxTRES` of an association comes down from the accounts above, `GrpTRES` counts at each of them. Limits of a QOS
+//! with `Relative` are percentages: they stand before others as any, and none of them is ever exceeded here.
 
 use gpushare_slurm_text::{Job, Kind, Qos, Snapshot, Tres};
 
@@ -31,7 +32,11 @@ pub(crate) fn of(job: &Job, now: &Snapshot, rules: &Rules) -> Vec<Bound> {
             Kind::Grp | Kind::PerJob | Kind::PerNode => String::new(),
         };
         for (name, qos) in &order {
+            let from = found.len();
             add(&mut found, kind, qos.limits(kind), || (format!("QOS {name}"), of.clone()), counts);
+            if qos.is_relative {
+                found.iter_mut().skip(from).for_each(|bound| bound.limit = u64::MAX);
+            }
         }
     }
     // What a QOS limits in one way, no association limits in that way.

@@ -18,6 +18,7 @@ units||gres/mps=100||||
 big||gres/gpu:a40=4||||
 over|OverPartQOS|gres/gpu:a40=3||||
 bills||billing=10||||
+half|OverPartQOS,Relative|gres/gpu:a40=2,gres/gpu=50|gres/gpu:a40=1||gres/gpu:a40=1|gres/gpu:a40=1
 ";
 const ACCOUNTS: &str = "root||||||
 acct|||root|||
@@ -223,6 +224,16 @@ fn of_two_qoses_the_first_limits_and_the_other_only_what_it_leaves_open() {
     ] {
         assert_eq!(found(&made, ""), expected);
     }
+}
+
+#[test]
+fn percentages_of_a_relative_qos_are_no_counts() {
+    let half = Made { qos: "half", ..FOUR };
+    assert_eq!(found(std::slice::from_ref(&half), ""), [""; 0]);
+    // Other limits count where Slurm's order leaves them, and only there: QOS typed has less.
+    assert_eq!(found(&[Made { partition: "limited", ..half.clone() }], ""), [""; 0]);
+    assert_eq!(found(&[Made { account: "capped", ..half.clone() }], ""), [""; 0]);
+    assert_eq!(agree(&snapshot(&[half.clone()]), &snapshot(&[half]), &rules("")), []);
 }
 
 #[test]

@@ -52,6 +52,8 @@ impl Kind {
 pub struct Qos {
     /// Whether its limits come before those of a partition's QOS.
     pub over_partition: bool,
+    /// Whether its limits are percentages of what there is (`Relative`, since 23.11). Of what, sacctmgr doesn't say.
+    pub is_relative: bool,
     limits: [Tres; 5],
 }
 
@@ -68,9 +70,9 @@ impl Qos {
         }
     }
 
-    /// A QOS with these limits.
-    pub fn new(over_partition: bool, limits: [Tres; 5]) -> Qos {
-        Qos { over_partition, limits }
+    /// Whether it has any limit.
+    pub fn has_limits(&self) -> bool {
+        self.limits.iter().any(|limits| !limits.is_empty())
     }
 }
 
@@ -79,8 +81,10 @@ pub fn qoses(text: &str) -> Option<HashMap<String, Qos>> {
     let qos = |line: &str| {
         let [name, flags, grp, job, user, account, node] =
             <[&str; 7]>::try_from(line.split('|').collect::<Vec<_>>()).ok()?;
-        let over = flags.split(',').any(|flag| flag.eq_ignore_ascii_case("OverPartQOS"));
-        Some((name.to_owned(), Qos::new(over, [grp, job, user, account, node].map(Tres::read))))
+        let has = |name: &str| flags.split(',').any(|flag| flag.eq_ignore_ascii_case(name));
+        let limits = [grp, job, user, account, node].map(Tres::read);
+        let (over_partition, is_relative) = (has("OverPartQOS"), has("Relative"));
+        Some((name.to_owned(), Qos { over_partition, is_relative, limits }))
     };
     text.lines().filter(|line| !line.is_empty()).map(qos).collect()
 }
@@ -151,6 +155,8 @@ mod tests {
         assert_eq!((numbers, found["a"].over_partition), ([4, 1, 2, 3, 5], true));
         assert_eq!(found["a"].limits(Kind::Grp).of("gres/gpu:a40"), Some(4));
         assert!(!found["normal"].over_partition && qoses("sacctmgr: error: x\n").is_none());
+        assert!(found["a"].has_limits() && !found["normal"].has_limits() && !found["a"].is_relative);
+        assert!(qoses("r|DenyOnLimit,Relative|gres/gpu=50||||\n").unwrap()["r"].is_relative);
     }
 
     #[test]
