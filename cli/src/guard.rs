@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use clap::Args;
 use gpushare::config::{Config, Guard, LoadError};
-use gpushare_guard::{Rules, Verdict, agree, judge};
+use gpushare_guard::{Rules, Verdict, agree, any_to_act_on, judge};
 use gpushare_slurm_text::{Snapshot, State};
 
 use crate::explain::past::ReleaseError;
@@ -127,14 +127,16 @@ fn report(arguments: &Arguments) -> Result<Report, GuardError> {
     let rules = Rules::of(&config);
     complain(&not_judged(&now));
     let acts = arguments.act && config.guard != Guard::Report;
-    if !acts || agree(&now, &now, &rules).is_empty() {
-        return Ok(Report::of(&now, judge(&now, &rules), config.guard, Vec::new()));
+    let verdict = judge(&now, &rules);
+    if !acts || !any_to_act_on(&now, &verdict) {
+        return Ok(Report::of(&now, verdict, config.guard, Vec::new()));
     }
     thread::sleep(APART);
     // Rules and limits may have changed, too.
     let (config, then) = (self::config(conf)?, look(true)?);
     let rules = Rules::of(&config);
-    let acted = act::all(&agree(&now, &then, &rules), config.guard);
+    // One more than it acts on tells that there are more.
+    let acted = act::all(&agree(&now, &then, &rules, act::MOST + 1), config.guard);
     Ok(Report::of(&then, judge(&then, &rules), config.guard, acted))
 }
 

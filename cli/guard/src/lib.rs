@@ -213,9 +213,15 @@ fn judge_without(now: &Snapshot, rules: &Rules, gone: &HashSet<u32>) -> Verdict 
     verdict
 }
 
+/// Whether a look alone has jobs that may be acted upon.
+pub fn any_to_act_on(now: &Snapshot, verdict: &Verdict) -> bool {
+    let mut jobs = verdict.over.iter().flat_map(|finding| &finding.jobs);
+    now.settings.enforces_limits && jobs.any(|job| job.is_beyond && job.may_act)
+}
+
 /// The jobs to act upon, each with the limit: beyond it in both looks, and beyond it still if those that go before them
-/// are gone. The oldest comes first.
-pub fn agree(first: &Snapshot, second: &Snapshot, rules: &Rules) -> Vec<(Member, Finding)> {
+/// are gone. The oldest comes first, and there are at most `most`: each costs a judgement.
+pub fn agree(first: &Snapshot, second: &Snapshot, rules: &Rules, most: usize) -> Vec<(Member, Finding)> {
     if !(first.settings.enforces_limits && second.settings.enforces_limits) {
         return Vec::new();
     }
@@ -231,7 +237,7 @@ pub fn agree(first: &Snapshot, second: &Snapshot, rules: &Rules) -> Vec<(Member,
         })
     };
     let (mut chosen, mut gone): (Vec<(Member, Finding)>, HashSet<u32>) = (Vec::new(), HashSet::new());
-    loop {
+    while chosen.len() < most {
         let over = judge_without(second, rules, &gone).over;
         let beyond = over.iter().flat_map(|finding| {
             finding.jobs.iter().filter(move |job| job.is_beyond && job.may_act).map(move |job| (finding, job))
@@ -247,6 +253,7 @@ pub fn agree(first: &Snapshot, second: &Snapshot, rules: &Rules) -> Vec<(Member,
         }
         chosen.push((next.clone(), finding.clone()));
     }
+    chosen
 }
 
 #[cfg(test)]

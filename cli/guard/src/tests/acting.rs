@@ -2,8 +2,11 @@
 
 use super::*;
 
+const ALL: usize = usize::MAX;
+
 fn acted(first: &[Made], second: &[Made], conf: &str) -> Vec<String> {
-    agree(&snapshot(first), &snapshot(second), &rules(conf)).into_iter().map(|(job, _)| job.handle).collect()
+    let chosen = agree(&snapshot(first), &snapshot(second), &rules(conf), ALL);
+    chosen.into_iter().map(|(job, _)| job.handle).collect()
 }
 
 #[test]
@@ -22,11 +25,11 @@ fn only_what_two_looks_agree_on_is_acted_upon() {
     // The limit was raised.
     let mut raised = snapshot(&both);
     raised.qoses.extend(limits::qoses("typed||gres/gpu:a40=4,gres/gpu:h100=0||||\n").unwrap());
-    assert_eq!(agree(&snapshot(&both), &raised, &rules("")), []);
+    assert_eq!(agree(&snapshot(&both), &raised, &rules(""), ALL), []);
     // Slurm holds nobody to limits.
     let mut free = snapshot(&both);
     free.settings.enforces_limits = false;
-    assert_eq!(agree(&snapshot(&both), &free, &rules("")), []);
+    assert_eq!(agree(&snapshot(&both), &free, &rules(""), ALL), []);
     // A type that isn't named is no limit that is passed.
     let unnamed = [Made { asks: "gres/gpu:1", ..job(1, ONE) }];
     assert_eq!(acted(&unnamed, &unnamed, ""), [""; 0]);
@@ -51,6 +54,32 @@ fn a_task_is_acted_upon_alone_and_a_heterogeneous_job_once() {
     for (at, job) in now.jobs.iter_mut().enumerate() {
         job.name = format!("1+{at}");
     }
-    let chosen = agree(&now.clone(), &now, &rules(""));
+    let chosen = agree(&now.clone(), &now, &rules(""), ALL);
     assert_eq!(chosen.iter().map(|(job, _)| job.handle.as_str()).collect::<Vec<_>>(), ["1"]);
+}
+
+#[test]
+fn one_look_tells_whether_there_is_anything_to_do() {
+    let any = |made: &[Made], conf: &str| {
+        let (now, rules) = (snapshot(made), rules(conf));
+        any_to_act_on(&now, &judge(&now, &rules))
+    };
+    let over = [Made { qos: "typed", ..FOUR }];
+    assert!(any(&over, ""));
+    for conf in ["Mode=audit", "ExemptUsers=alice"] {
+        assert!(!any(&over, conf), "{conf}");
+    }
+    assert!(!any(&[Made { qos: "typed", ..TWO }], ""));
+    let mut free = snapshot(&over);
+    free.settings.enforces_limits = false;
+    assert!(!any_to_act_on(&free, &judge(&free, &rules(""))));
+}
+
+#[test]
+fn no_more_are_chosen_than_asked_for_and_the_oldest_first() {
+    let made: Vec<Made> = (1..=9).map(|id| Made { id, qos: "typed", ..TWO }).collect();
+    let now = snapshot(&made);
+    let chosen =
+        |most| agree(&now, &now, &rules(""), most).into_iter().map(|(job, _)| job.id).collect::<Vec<_>>();
+    assert_eq!((chosen(3), chosen(ALL).len()), (vec![2, 3, 4], 8));
 }
