@@ -142,7 +142,7 @@ def test_a_name_that_imitates_slurms_lines_frames_nobody_and_is_told(lab):
 
 @pytest.mark.parametrize("program, prints", [
     ("squeue", "echo 'squeue: something new'"), ("sacctmgr", "echo 'a|b'"), ("scontrol", "echo nonsense"),
-    ("sacctmgr", "exit 1"),
+    ("sacctmgr", "exit 1"), ("sacctmgr", "exit 0"),
 ])
 def test_what_can_not_be_read_is_an_error_and_nothing_is_done(lab, program, prints):
     job = running(lab, "--gres=gpu:4")

@@ -85,7 +85,8 @@ pub enum What {
     NoGpu,
     /// Shares outside the reservations of `ShareReservations`.
     OutsideReservation,
-    /// The devices of a job can't be told: a user's text imitates Slurm's.
+    /// The devices of a job can't be told: a user's text imitates Slurm's. Or, with [`ALLOC_TRES`] as its TRES, its
+    /// AllocTRES can't: it is longer than squeue's column.
     Unclear,
 }
 
@@ -109,6 +110,9 @@ impl What {
         ["limit", "unnamed", "miscounted", "cpus", "memory", "no_gpu", "outside_reservation", "unclear"];
 }
 
+/// What Slurm's accounting counts of a job.
+pub const ALLOC_TRES: &str = "AllocTRES";
+
 /// How something was counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum CountedBy {
@@ -122,7 +126,7 @@ impl CountedBy {
     /// In words.
     pub const fn words(self) -> &'static str {
         match self {
-            CountedBy::AllocTres => "AllocTRES",
+            CountedBy::AllocTres => ALLOC_TRES,
             CountedBy::Devices => "devices",
         }
     }

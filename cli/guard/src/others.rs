@@ -1,6 +1,6 @@
 //! What isn't a limit of Slurm's: GPUs of a type that the request doesn't name, under a governed QOS; more CPUs or
 //! memory than the site gives with a job's GPUs; jobs without a GPU where each must have one; shares outside their
-//! reservations; and jobs whose devices a user's text hides.
+//! reservations; and jobs whose devices a user's text hides, or whose AllocTRES Slurm's command cuts.
 
 use std::collections::HashSet;
 
@@ -9,7 +9,7 @@ use gpushare::text::pattern::Case;
 use gpushare_slurm_text::{Job, Kind, Snapshot, State, Trust};
 
 use crate::held::Held;
-use crate::{CountedBy, Finding, Member, Rules, What};
+use crate::{ALLOC_TRES, CountedBy, Finding, Member, Rules, What};
 
 pub(crate) fn findings(jobs: &[(&Job, Held)], now: &Snapshot, rules: &Rules) -> Vec<Finding> {
     let mut found = Vec::new();
@@ -35,6 +35,9 @@ pub(crate) fn findings(jobs: &[(&Job, Held)], now: &Snapshot, rules: &Rules) -> 
         }
         let whole = job.record.whole_nodes
             || now.partitions.get(&job.partition).is_some_and(|known| known.whole_nodes);
+        if job.allocated.is_none() {
+            add(What::Unclear, format!("user {}", job.user), ALLOC_TRES, (0, 0));
+        }
         if governs(job, now, rules) {
             unnamed(job, held, whole, &limited, &mut add);
         }
@@ -92,7 +95,7 @@ fn unnamed(
         let by = |counted_by| held.by(counted_by, &tres).unwrap_or(0);
         let (books, devices) = (by(CountedBy::AllocTres), by(CountedBy::Devices));
         // AllocTRES has only what AccountingStorageTRES names, as every limited type must be.
-        if held.typed && books != devices && limited.contains(tres.as_str()) {
+        if job.allocated.is_some() && held.typed && books != devices && limited.contains(tres.as_str()) {
             add(What::Miscounted, whose(), &tres, (devices, books));
         }
     }

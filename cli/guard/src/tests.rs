@@ -237,6 +237,17 @@ fn percentages_of_a_relative_qos_are_no_counts() {
 }
 
 #[test]
+fn what_was_cut_is_unclear_and_its_devices_count() {
+    let mut now = snapshot(&[Made { qos: "typed", ..FOUR }]);
+    now.jobs[0].allocated = None;
+    let over = shown(&judge(&now, &rules("")).over);
+    assert_eq!(
+        over,
+        ["QOS typed GrpTRES gres/gpu:a40 4/2 devices", "user alice unclear AllocTRES 0/0 devices"]
+    );
+}
+
+#[test]
 fn devices_count_by_their_nodes_whatever_they_are_called() {
     let hidden = Made { qos: "job", on: &[("n1", "gpu:a40:1(IDX:0)"), ("m1", "gpu:a40:1(IDX:1)")], ..ONE };
     assert_eq!(

@@ -25,7 +25,7 @@ pub const TIMES: (&str, &str) = ("SLURM_TIME_FORMAT", "%s");
 pub struct Job {
     /// Its own number.
     pub id: u32,
-    /// As users name it: `12`, `12_3`, `12+1`; of an array that waits, `12_[1-9]`.
+    /// As users name it: `12`, `12_3`, `12+1`; of an array's tasks that wait, `12_[1,3-9%2]`, or the list's beginning.
     pub name: String,
     /// The user's number.
     pub user_id: u32,
@@ -122,6 +122,17 @@ impl Job {
     pub fn handle(&self) -> &str {
         self.name.split('+').next().unwrap_or_default()
     }
+
+    /// The number of an array, if this job is those of its tasks that wait. Slurm's commands take its list of tasks
+    /// neither with a throttle nor cut.
+    pub fn waiting_array(&self) -> Option<&str> {
+        self.name.split_once("_[").map(|(array, _)| array)
+    }
+
+    /// The name by which scontrol changes it: a component of a heterogeneous job has its own.
+    pub fn update_handle(&self) -> &str {
+        self.waiting_array().unwrap_or(&self.name)
+    }
 }
 
 /// Adds to each job its record.
@@ -168,6 +179,21 @@ mod tests {
     fn a_handle_reaches_this_job_or_the_whole_heterogeneous_one() {
         for (name, handle) in [("12", "12"), ("12_3", "12_3"), ("12+1", "12")] {
             assert_eq!(Job { name: name.to_owned(), ..Job::default() }.handle(), handle);
+        }
+    }
+
+    #[test]
+    fn an_update_names_an_array_without_its_list_and_a_component_by_itself() {
+        for (name, handle, array) in [
+            ("12", "12", None),
+            ("12_3", "12_3", None),
+            ("12+1", "12+1", None),
+            ("12_[0-9%2]", "12", Some("12")),
+            ("12_[0,2,5-7]", "12", Some("12")),
+            ("12_[100,102,104,106,108,110,112,114,116,", "12", Some("12")),
+        ] {
+            let job = Job { name: name.to_owned(), ..Job::default() };
+            assert_eq!((job.update_handle(), job.waiting_array()), (handle, array));
         }
     }
 

@@ -76,7 +76,7 @@ impl Qos {
     }
 }
 
-/// Reads all QOSes, by name; `None` if a line isn't one.
+/// Reads all QOSes, by name; `None` if a line isn't one, or there is none: every database has `normal`.
 pub fn qoses(text: &str) -> Option<HashMap<String, Qos>> {
     let qos = |line: &str| {
         let [name, flags, grp, job, user, account, node] =
@@ -86,7 +86,8 @@ pub fn qoses(text: &str) -> Option<HashMap<String, Qos>> {
         let (over_partition, is_relative) = (has("OverPartQOS"), has("Relative"));
         Some((name.to_owned(), Qos { over_partition, is_relative, limits }))
     };
-    text.lines().filter(|line| !line.is_empty()).map(qos).collect()
+    let found: Option<HashMap<_, _>> = text.lines().filter(|line| !line.is_empty()).map(qos).collect();
+    found.filter(|found| !found.is_empty())
 }
 
 /// An association: an account's, a user's in an account, or a user's in an account and a partition.
@@ -107,7 +108,7 @@ pub struct Association {
 pub struct Associations(HashMap<(String, String, String), Association>);
 
 impl Associations {
-    /// Reads them; `None` if a line isn't one.
+    /// Reads them; `None` if a line isn't one, or there is none: every cluster has that of `root`.
     pub fn read(text: &str) -> Option<Associations> {
         let one = |line: &str| {
             let [account, user, partition, parent, grp, per_job, per_node] =
@@ -116,7 +117,8 @@ impl Associations {
             let key = (account.to_owned(), user.to_owned(), partition.to_owned());
             Some((key, Association { parent: parent.to_owned(), grp, per_job, per_node }))
         };
-        text.lines().filter(|line| !line.is_empty()).map(one).collect::<Option<_>>().map(Associations)
+        let found: Option<HashMap<_, _>> = text.lines().filter(|line| !line.is_empty()).map(one).collect();
+        found.filter(|found| !found.is_empty()).map(Associations)
     }
 
     /// Those that are charged for a job, with their names: its user's own, then each account's up to root.
@@ -157,6 +159,13 @@ mod tests {
         assert!(!found["normal"].over_partition && qoses("sacctmgr: error: x\n").is_none());
         assert!(found["a"].has_limits() && !found["normal"].has_limits() && !found["a"].is_relative);
         assert!(qoses("r|DenyOnLimit,Relative|gres/gpu=50||||\n").unwrap()["r"].is_relative);
+    }
+
+    #[test]
+    fn no_answer_is_not_a_cluster_without_limits() {
+        for text in ["", "\n"] {
+            assert!(qoses(text).is_none() && Associations::read(text).is_none());
+        }
     }
 
     #[test]

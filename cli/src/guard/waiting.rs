@@ -6,6 +6,7 @@
 use std::fmt::Write;
 use std::path::Path;
 
+use gpushare::text::shown::shell_word;
 use gpushare_slurm_text::{Job, Snapshot, State, Trust};
 use serde::Serialize;
 
@@ -145,14 +146,18 @@ fn command(job: &Job, told: &Told, release: Release) -> String {
     let options = told.command.as_deref().unwrap_or_default();
     let again = if options.is_empty() { String::new() } else { format!(" with {options}") };
     if asked.is_cron {
-        return format!("scrontab -e -u {}   # #SCRON lines{again}", job.user);
+        // A name that can't be shown is replaced by its number.
+        let user = shell_word(job.user.as_bytes()).unwrap_or_else(|| job.user_id.to_string());
+        return format!("scrontab -e -u {user}   # #SCRON lines{again}");
     }
     if let [(key, _)] = asked.tres.as_slice()
         && let Some(new) = updated(key, options, release)
     {
-        return format!("scontrol update job={} {key}={new}", job.handle());
+        return format!("scontrol update job={} {key}={new}", job.update_handle());
     }
-    format!("scancel {}   # and submit it again{again}", job.handle())
+    // The array's tasks that run go on.
+    let whom = job.waiting_array().map(|array| format!("--state=PENDING {array}"));
+    format!("scancel {}   # and submit it again{again}", whom.as_deref().unwrap_or(job.handle()))
 }
 
 /// The new value of a key, if the options say nothing else than where the job belongs and these GPUs. Up to 22.05 the
@@ -170,6 +175,10 @@ fn updated(key: &str, options: &str, release: Release) -> Option<String> {
         "TresPerJob" => (only.strip_prefix("--gpus=")?, "gpu:"),
         _ => return None,
     };
+    // What needs quotes is left to another submission, where it has them.
+    if shell_word(list.as_bytes()).is_none_or(|word| word != list) {
+        return None;
+    }
     let prefix = String::from_utf8_lossy(release.spelling().prefix());
     Some(list.split(',').map(|part| format!("{prefix}{name}{part}")).collect::<Vec<_>>().join(","))
 }
@@ -203,6 +212,32 @@ mod tests {
     }
 
     #[test]
+    fn a_command_names_what_slurm_takes_and_a_shell_passes_on() {
+        let asks = |key, name: &str, is_cron| {
+            let mut job = Job { name: name.to_owned(), user: "o'neil x".to_owned(), ..Job::default() };
+            job.record.asked.tres.push((key, "gres/gpu:2".to_owned()));
+            job.record.asked.is_cron = is_cron;
+            let options = Some("--gres=gpu:a40:2".to_owned());
+            let told = Told { number: "GS101", text: String::new(), command: options };
+            command(&job, &told, Release(24, 11))
+        };
+        for (name, update, cancel) in [
+            ("12", "12", "12"),
+            ("12_3", "12_3", "12_3"),
+            ("12+1", "12+1", "12"),
+            ("12_[0-9%2]", "12", "--state=PENDING 12"),
+            ("12_[0,2,5]", "12", "--state=PENDING 12"),
+        ] {
+            let new = format!("scontrol update job={update} TresPerNode=gres/gpu:a40:2");
+            assert_eq!(asks("TresPerNode", name, false), new);
+            let again = format!("scancel {cancel}   # and submit it again with --gres=gpu:a40:2");
+            assert_eq!(asks("TresPerTask", name, false), again);
+        }
+        let edit = r"scrontab -e -u 'o'\''neil x'   # #SCRON lines with --gres=gpu:a40:2";
+        assert_eq!(asks("TresPerNode", "12", true), edit);
+    }
+
+    #[test]
     fn an_update_is_offered_only_where_it_says_all() {
         let (new, old) = (Release(24, 11), Release(23, 2));
         for (key, options, release, expected) in [
@@ -215,6 +250,8 @@ mod tests {
             ("TresPerTask", "--gpus-per-task=a40:2", new, None),
             ("TresPerNode", "--qos=q", new, None),
             ("TresPerNode", "", new, None),
+            ("TresPerNode", "--gres='gpu:a;b:2'", new, None),
+            ("TresPerNode", "--gres=gpu:a;b:2", new, None),
         ] {
             assert_eq!(updated(key, options, release).as_deref(), expected, "{key} {options}");
         }

@@ -23,6 +23,9 @@ pub(super) fn limit(finding: &Finding) -> String {
         What::Cpus | What::Memory => format!("{whose}: {tres}={limit} with these GPUs"),
         What::NoGpu => format!("{whose}: a job without a GPU"),
         What::OutsideReservation => format!("{whose}: {tres} outside these reservations"),
+        What::Unclear if !tres.is_empty() => {
+            format!("{whose}: a job's {tres} is too long to be read, so only its devices count")
+        }
         What::Unclear => {
             format!(
                 "{whose}: a job's name or comment imitates scontrol's lines, so its devices can't be told"
