@@ -233,7 +233,7 @@ fn percentages_of_a_relative_qos_are_no_counts() {
     // Other limits count where Slurm's order leaves them, and only there: QOS typed has less.
     assert_eq!(found(&[Made { partition: "limited", ..half.clone() }], ""), [""; 0]);
     assert_eq!(found(&[Made { account: "capped", ..half.clone() }], ""), [""; 0]);
-    assert_eq!(agree(&snapshot(&[half.clone()]), &snapshot(&[half]), &rules(""), 9), []);
+    assert_eq!(agree(&snapshot(std::slice::from_ref(&half)), &snapshot(&[half]), &rules(""), 9), []);
 }
 
 #[test]
