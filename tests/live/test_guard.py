@@ -120,8 +120,19 @@ def test_a_task_of_an_array_is_requeued_and_held_alone(lab):
     other = f"{array}_{1 - int(deed['job'][-1])}"
     lab.wait(lambda: "PENDING" in lab.state(deed["job"]), "the task held")
     assert lab.state(within) == lab.state(other) == "RUNNING"
-    assert "JobHeld" in lab.fields(deed["job"])["Reason"] or lab.fields(deed["job"])["Priority"] == "0"
+    # Held as an administrator does: its owner can't release it.
+    lab.wait(lambda: lab.fields(deed["job"])["Reason"] == "JobHeldAdmin", "an administrator's hold")
+    lab.run(["scontrol", "release", deed["job"]], user="bob")
+    assert lab.fields(deed["job"])["Reason"] == "JobHeldAdmin" and lab.fields(deed["job"])["Priority"] == "0"
     lab.wait(lambda: "limit" not in {one["what"] for one in over(lab)}, "no limit exceeded")
+
+
+def test_what_slurm_can_not_requeue_is_cancelled(lab):
+    within = running(lab, "--gres=gpu:a40:2")
+    beyond = running(lab, "--gres=gpu:1", "--no-requeue", user="bob")
+    status, report, _ = ended(acting(lab, "requeuehold"))
+    assert [(one["job"], one["what"], one["error"]) for one in report["acted"]] == [(beyond, "cancelled", None)], report
+    assert status == 1 and lab.finished(beyond) == "CANCELLED" and lab.state(within) == "RUNNING"
 
 
 def test_a_name_that_imitates_slurms_lines_frames_nobody_and_is_told(lab):

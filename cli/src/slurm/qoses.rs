@@ -78,7 +78,8 @@ fn read(text: &str, config: &Config) -> Qoses {
         };
         found.names.push(name.to_owned());
         let flags = columns.next().unwrap_or_default();
-        if flags.split(',').any(|flag| flag.eq_ignore_ascii_case("OverPartQOS")) {
+        let has = |name: &str| flags.split(',').any(|flag| flag.eq_ignore_ascii_case(name));
+        if has("OverPartQOS") {
             found.over_partition.insert(name.to_owned());
         }
         let limits: Vec<(&str, &str)> = LIMITS
@@ -87,7 +88,8 @@ fn read(text: &str, config: &Config) -> Qoses {
             .flat_map(|(field, text)| text.split(',').map(move |limit| (field, limit)))
             .collect();
         let most = most(&limits);
-        if !most.is_empty() {
+        // Limits with `Relative` (23.11) are percentages.
+        if !most.is_empty() && !has("Relative") {
             found.most.insert(name.to_owned(), most);
         }
         // Such as `GrpTRES`, `gpu`, `a40`.
@@ -140,7 +142,8 @@ mod tests {
         // The columns are name, priority, preempt, flags, and then LIMITS.
         let text = "a|0||DenyOnLimit|cpu=8,gres/gpu:A40=4,mem=2T|gres/gpu:A40=2|gres/gpu:A40=3|\
                     gres/gpu=9||gres/gpu:A40=1|||||\n\
-                    b|7|a|OverPartQOS||||||||||\n";
+                    b|7|a|OverPartQOS||||||||||\n\
+                    half|7||Relative|gres/gpu=50|||||||||\n";
         let found = read(text, &Config::default());
         let most: Vec<(&str, u64)> =
             found.most["a"].iter().map(|(tres, most)| (tres.as_str(), *most)).collect();
