@@ -109,12 +109,15 @@ def test_the_newest_beyond_goes_and_what_changes_between_two_looks_stays(lab):
     lab.wait(lambda: "limit" not in {one["what"] for one in over(lab)}, "no limit exceeded")
 
 
-def test_a_task_of_an_array_is_requeued_and_held_alone(lab):
+def test_a_task_of_an_array_is_requeued_and_held_alone_and_what_can_not_be_requeued_is_cancelled(lab):
     within = running(lab, "--gres=gpu:a40:1")
     array = running(lab, "--gres=gpu:1", "--array=0-1", user="bob")
     lab.wait(lambda: len(lab.ok(f"squeue -h -r -t R -j {array}").splitlines()) == 2, "both tasks")
+    never = running(lab, "--gres=gpu:1", "--no-requeue", user="bob")
     status, report, _ = ended(acting(lab, "requeuehold"))
-    [deed] = report["acted"]
+    deed, cancelled = report["acted"]
+    assert (cancelled["job"], cancelled["what"], cancelled["error"]) == (never, "cancelled", None), report
+    assert lab.finished(never) == "CANCELLED"
     assert (status, deed["what"], deed["error"]) == (1, "requeued and held", None), report
     assert deed["job"] in (f"{array}_0", f"{array}_1")
     other = f"{array}_{1 - int(deed['job'][-1])}"
@@ -125,14 +128,6 @@ def test_a_task_of_an_array_is_requeued_and_held_alone(lab):
     lab.run(["scontrol", "release", deed["job"]], user="bob")
     assert lab.fields(deed["job"])["Reason"] == "JobHeldAdmin" and lab.fields(deed["job"])["Priority"] == "0"
     lab.wait(lambda: "limit" not in {one["what"] for one in over(lab)}, "no limit exceeded")
-
-
-def test_what_slurm_can_not_requeue_is_cancelled(lab):
-    within = running(lab, "--gres=gpu:a40:2")
-    beyond = running(lab, "--gres=gpu:1", "--no-requeue", user="bob")
-    status, report, _ = ended(acting(lab, "requeuehold"))
-    assert [(one["job"], one["what"], one["error"]) for one in report["acted"]] == [(beyond, "cancelled", None)], report
-    assert status == 1 and lab.finished(beyond) == "CANCELLED" and lab.state(within) == "RUNNING"
 
 
 def test_a_name_that_imitates_slurms_lines_frames_nobody_and_is_told(lab):
