@@ -6,8 +6,9 @@
 #include <slurm/spank.h>		/* SPANK hooks' handle and items; slurm_info() and its kin */
 #include "slurm_exports.h"		/* what the daemons export and no installed header declares */
 
-/* A flag of slurmdb_qos_rec_t, made in the same way */
+/* Flags of slurmdb_qos_rec_t, made in the same way */
 static const uint32_t QOS_DENIES_ON_LIMIT = QOS_FLAG_DENY_LIMIT;	/* DenyOnLimit */
+static const uint32_t QOS_PASSES_MAX_NODES = QOS_FLAG_PART_MAX_NODE;	/* PartitionMaxNodes */
 
 /* Flags of job_desc_msg_t.bitflags that slurm.h makes of a macro with arguments, which bindgen doesn't evaluate */
 static const uint64_t JOB_USE_MIN_NODES = USE_MIN_NODES;	/* --use-min-nodes */

@@ -29,7 +29,7 @@ const FUNCTIONS: [&str; 16] = [
     "find_part_record|pack_part",
     "find_node_record2|find_job_array_rec",
 ];
-const VARIABLES: [&str; 17] = [
+const VARIABLES: [&str; 18] = [
     "SLURM_VERSION_NUMBER",
     "SLURM_SUCCESS|ESPANK_SUCCESS",
     "NO_VAL(16|64)?|INFINITE(64)?",
@@ -45,7 +45,8 @@ const VARIABLES: [&str; 17] = [
     "control_time",
     "default_part_name",
     "OPEN_MODE_APPEND|JOB_SHARED_NONE|JOB_USE_MIN_NODES|JOB_SPREAD|JOB_ENFORCES_BINDING|JOB_OF_CRONTAB|JOB_MOST_NODES_ARE_TASKS",
-    "QOS_DENIES_ON_LIMIT|JOB_SAYS_DEFAULTS|JOB_NAMES_MEMORY|JOB_DEF_(CPU|MEM)_PER_GPU",
+    "QOS_DENIES_ON_LIMIT|QOS_PASSES_MAX_NODES|PARTITION_ENFORCE_ALL",
+    "JOB_SAYS_DEFAULTS|JOB_NAMES_MEMORY|JOB_DEF_(CPU|MEM)_PER_GPU",
     "S_.*",
 ];
 

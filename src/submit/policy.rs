@@ -79,6 +79,15 @@ pub trait Accounting {
     fn counts(&self, gres: &[u8]) -> bool;
     /// The job's user and account.
     fn owner(&self, request: &Request) -> Option<Owner<'_>>;
+    /// The most nodes that the job's partitions allow, as Slurm tests a job's maximum of nodes; `None` if there is no
+    /// maximum, or if it is unknown.
+    fn most_nodes(&self, _request: &Request) -> Option<u32> {
+        None
+    }
+    /// Whether jobs of this QOS may have more nodes than their partition allows (`PartitionMaxNodes`).
+    fn passes_max_nodes(&self, _qos: Self::Qos) -> bool {
+        false
+    }
     /// Shows the associations that will be charged for the job: its user's own, then each account's up to root. If that
     /// depends on the partition, those for every possible partition.
     fn associations<'s>(&'s self, _request: &Request, _look: impl FnMut(Association<'s>)) {}

@@ -181,6 +181,11 @@ def test_gpus_for_the_whole_job_run_in_each_of_several_partitions(count):
         assert count.runs(job) == 8, partitions
         count.cluster.ok(f"scancel {job}")
         count.cluster.wait_idle()
+    # Slurm refuses a maximum of nodes above the partition's.
+    job = count.job("--qos=eight -p small --gpus=a40:4")
+    assert count.runs(job) == 4
+    count.cluster.ok(f"scancel {job}")
+    count.cluster.wait_idle()
     count.cluster.ok("sacctmgr -i modify qos eight set flags=PartitionMaxNodes")
     try:
         job = count.job("--qos=eight -p small --gpus=a40:8 -n2")

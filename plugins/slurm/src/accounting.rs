@@ -114,6 +114,14 @@ impl<'c> Accounting for &'c Cache {
         Some(Owner { user, account })
     }
 
+    fn most_nodes(&self, request: &Request) -> Option<u32> {
+        partition::most_nodes(self.locks(), request)
+    }
+
+    fn passes_max_nodes(&self, qos: Qos<'c>) -> bool {
+        qos.0.flags & slurm_sys::QOS_PASSES_MAX_NODES != 0
+    }
+
     fn default_memory(&self, partition: &[u8]) -> DefaultMemory {
         partition::default_memory(partition).unwrap_or_default().over(locks::default_memory())
     }

@@ -66,16 +66,13 @@ impl<A: Accounting> Judgement<'_, '_, A> {
     /// A QOS with a comma is Slurm's list of QOSes (24.11 and newer), or two options without a blank between them.
     /// Slurm later tries a list's QOSes by priority, so a list must not contain a governed QOS.
     pub(super) fn faulty_list(&self, text: &[u8]) -> Option<Refusal> {
-        let mut members: Vec<&[u8]> =
-            text.split(|byte| *byte == b',').filter(|name| !name.is_empty()).collect();
-        if let Some(option) = members.iter().find(|member| member.starts_with(b"-")) {
-            let name = members.first().filter(|name| !name.starts_with(b"-"));
+        let named = text.split(|byte| *byte == b',').filter(|name| !name.is_empty()).collect::<Vec<_>>();
+        if let Some(option) = named.iter().find(|member| member.starts_with(b"-")) {
+            let name = named.first().filter(|name| !name.starts_with(b"-"));
             return Some(self.option_inside(name.copied().unwrap_or_default(), option));
         }
-        // Otherwise five hundred names, or one name five hundred times, could keep slurmctld busy.
-        members.sort_unstable_by_key(|name| name.to_ascii_lowercase());
-        members.dedup_by(|a, b| a.eq_ignore_ascii_case(b));
-        let governed = self.accounting.qoses_named(&members).into_iter().find(|qos| self.governs(*qos))?;
+        let governed =
+            self.accounting.qoses_named(&members(text)).into_iter().find(|qos| self.governs(*qos))?;
         let ground = Ground::Qos(self.accounting.name(governed).to_vec());
         Some(Refusal { asked: shortened(text), ..self.refusal(Rule::QosList, ground) })
     }
@@ -293,6 +290,15 @@ impl<A: Accounting> Judgement<'_, '_, A> {
     pub(super) fn written(&self, gres_type: &[u8]) -> Vec<u8> {
         shortened(self.policy.written(gres_type))
     }
+}
+
+/// The names of a list, each once: otherwise five hundred names, or one name five hundred times, could keep slurmctld
+/// busy.
+pub(super) fn members(list: &[u8]) -> Vec<&[u8]> {
+    let mut members: Vec<&[u8]> = list.split(|byte| *byte == b',').filter(|name| !name.is_empty()).collect();
+    members.sort_unstable_by_key(|name| name.to_ascii_lowercase());
+    members.dedup_by(|a, b| a.eq_ignore_ascii_case(b));
+    members
 }
 
 /// Whether Slurm counts GPUs before it picks them. Up to 23.11 it counts what it picked, but only up to 23.02 does

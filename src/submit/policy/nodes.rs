@@ -2,10 +2,10 @@
 //! puts at least one of each type on every node that it picks (`_set_job_bits1` in
 //! src/plugins/select/cons_tres/gres_select_filter.c).
 
-use super::governed::predicts;
+use super::governed::{members, predicts};
 use super::refusal::plain;
 use super::under::Under;
-use super::{Accounting, Correction, GPU, Judgement, LimitAdvice, Offer, Refusal, Rule};
+use super::{Accounting, Correction, DefaultQos, GPU, Judgement, LimitAdvice, Offer, Refusal, Rule};
 use crate::submit::grammar::{Gres, Token};
 use crate::submit::request::{Field, Request};
 
@@ -124,8 +124,8 @@ impl<A: Accounting> Judgement<'_, '_, A> {
     }
 
     /// The maximum number of nodes to write into an accepted job, if the job allows more or has no maximum. An update
-    /// that raises the number of GPUs raises a maximum that was written before. Slurm applies each partition's own
-    /// maximum when it tries the partition.
+    /// that raises the number of GPUs raises a maximum that was written before. Slurm refuses a maximum above the
+    /// partition's, or the job waits for ever, so this writes no higher one.
     pub(super) fn nodes_to_set(&self) -> Option<u32> {
         // If the update may be applied only partly, the current job counts too.
         let now = self
@@ -134,16 +134,44 @@ impl<A: Accounting> Judgement<'_, '_, A> {
             .and_then(|(_, existing)| self.most_nodes(existing));
         let most = self.most_nodes(&self.request).into_iter().chain(now).min()?;
         let ours =
-            |existing: &Request| existing.fewest_nodes && existing.max_nodes == self.most_nodes(existing);
+            |existing: &Request| existing.fewest_nodes && existing.max_nodes == self.most_there(existing);
         let said = match self.update {
             Some((update, existing)) if update.is_alone() && ours(existing) => update.request.max_nodes,
             _ => self.request.max_nodes,
         };
-        let there_already = self.update.is_some() && self.request.max_nodes == Some(most);
-        if there_already || said.is_some_and(|said| said <= most) {
+        if said.is_some_and(|said| said <= most) {
             return None;
         }
-        Some(most)
+        // Slurm says itself what is wrong with a maximum that the user named.
+        let most = if said.is_some() { most } else { self.of_partitions(&self.request, most) };
+        let there_already = self.update.is_some() && self.request.max_nodes == Some(most);
+        (!there_already).then_some(most)
+    }
+
+    /// [`most_nodes`](Self::most_nodes) in the job's partitions.
+    fn most_there(&self, request: &Request) -> Option<u32> {
+        self.most_nodes(request).map(|most| self.of_partitions(request, most))
+    }
+
+    /// As many nodes, but no more than the job's partitions allow under its QOS.
+    fn of_partitions(&self, request: &Request, most: u32) -> u32 {
+        if most <= 1 {
+            return most;
+        }
+        let Some(allowed) = self.accounting.most_nodes(request).filter(|allowed| *allowed < most) else {
+            return most;
+        };
+        let qoses = match request.qos {
+            Some(list) if list.contains(&b',') => self.accounting.qoses_named(&members(list)),
+            Some(name) => self.accounting.qos_named(name).into_iter().collect(),
+            None => match self.accounting.default_qos(request) {
+                DefaultQos::None => Vec::new(),
+                DefaultQos::One(qos) => vec![qos],
+                DefaultQos::OneOf(candidates) => candidates,
+            },
+        };
+        let pass = !qoses.is_empty() && qoses.into_iter().all(|qos| self.accounting.passes_max_nodes(qos));
+        if pass { most } else { allowed.max(1) }
     }
 
     /// More GPUs of a type than a limit of the QOS allows at once.
@@ -176,7 +204,7 @@ impl<A: Accounting> Judgement<'_, '_, A> {
     /// The maximum number of nodes with which no GPU that is counted for the whole job, or for its tasks, is given
     /// twice; `None` if all are counted as they are picked.
     #[inline(never)]
-    fn most_nodes(&self, request: &Request) -> Option<u32> {
+    pub(super) fn most_nodes(&self, request: &Request) -> Option<u32> {
         let filled = self.tasks_of_nodes(request).map(|(tasks, each)| u64::from(tasks / each));
         let two = request.tres_per_task.is_some() && request.tres_per_node.is_some();
         if filled.is_none() && request.tres_per_job.is_none() && !two {

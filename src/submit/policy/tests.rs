@@ -104,6 +104,13 @@ impl Accounting for Table {
         assert!(self.associations, "looked up the associations");
         accounts::chain(request).into_iter().for_each(look);
     }
+    fn most_nodes(&self, request: &Request) -> Option<u32> {
+        let name = request.partition?;
+        str::from_utf8(name.strip_prefix(b"most")?).ok()?.parse().ok()
+    }
+    fn passes_max_nodes(&self, qos: usize) -> bool {
+        QOSES[qos].0 == "qos_sum"
+    }
     fn default_partition(&self) -> Option<&[u8]> {
         Some(b"main")
     }

@@ -77,7 +77,8 @@ impl<'a, A: Accounting> Judgement<'_, 'a, A> {
         let Request { qos, account, partition, reservation, .. } = self.request;
         let moved = Request { qos, account, partition, reservation, ..*existing };
         let refusal = |ground: Ground| Box::new(self.refusal(Rule::OldRequestStays, ground));
-        match Judgement::new(moved, self.policy, self.accounting, None).submission() {
+        let case = Judgement::new(moved, self.policy, self.accounting, None);
+        match case.submission() {
             Err(fault) => {
                 let Refusal { ground, correction, .. } = *fault;
                 Some(Box::new(Refusal { correction, ..*refusal(ground) }))
@@ -87,7 +88,9 @@ impl<'a, A: Accounting> Judgement<'_, 'a, A> {
                     Remark::Changed(Change::Type { qos, .. }) => Some(Ground::Qos(qos)),
                     _ => None,
                 });
-                let spread = accepted.most_nodes.filter(|most| Self::may_exceed(existing, *most));
+                // What the partition allows isn't about GPUs.
+                let most = accepted.most_nodes.and_then(|_| case.most_nodes(&moved));
+                let spread = most.filter(|most| Self::may_exceed(existing, *most));
                 typed.or(spread.map(|_| Ground::Site)).map(refusal)
             }
         }

@@ -326,6 +326,15 @@ pub(super) fn default_partition(_held: &Locks) -> Option<&[u8]> {
     unsafe { text::bytes(default) }
 }
 
+/// Whether a job must keep to the limits of all partitions that it names (`EnforcePartLimits=ALL`).
+#[doc(alias = "enforce_part_limits")]
+pub(super) fn enforces_all_partitions() -> bool {
+    let configuration = &raw const slurm_sys::slurm_conf;
+    // SAFETY: the daemon's own global; callers of job_submit and job_modify hold slurmctld's configuration lock.
+    let enforced = unsafe { (*configuration).enforce_part_limits };
+    u32::from(enforced) == slurm_sys::PARTITION_ENFORCE_ALL
+}
+
 /// Interprets Slurm's `def_mem_per_cpu`: 0 means that no default is set. Only the flag `MEM_PER_CPU` is set for
 /// `DefMemPerCPU=0`, which means all of a node's memory.
 pub(super) fn is_given(def_mem_per_cpu: u64) -> Option<bool> {

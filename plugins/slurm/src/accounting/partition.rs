@@ -1,17 +1,65 @@
-//! Partitions' default memory for a job that requests none. A partition's record has a different layout in every micro
-//! release, so this reads it in the form that slurmctld sends to a client: the protocol defines that layout, and its
-//! first fields and its last one are the same from 22.05 to 26.05.
+//! How many nodes partitions allow a job, and their default memory for a job that requests none. A partition's record
+//! has a different layout in every micro release, so this reads it in the form that slurmctld sends to a client: the
+//! protocol defines that layout, and its first fields and its last one are the same from 22.05 to 26.05.
 
 use std::ffi::CStr;
 
 use gpushare::submit::policy::DefaultMemory;
+use gpushare::submit::request::Request;
 
-use super::locks::is_given;
+use super::locks::{self, Locks, is_given};
 use crate::text;
 
 /// slurmctld checks, the newest release first, whether the client's protocol is at least that of a release, so this
 /// selects slurmctld's own.
 const NEWEST: u16 = u16::MAX;
+
+/// A partition's size.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Size {
+    /// `MaxNodes`, all ones for no limit.
+    most: u32,
+    nodes: u32,
+    cpus: u32,
+}
+
+impl Size {
+    /// Whether this many of its nodes can hold the job's tasks, as far as that is known here.
+    fn holds(self, request: &Request) -> bool {
+        let tasks = request.num_tasks.unwrap_or(1);
+        let of_a_node = request.ntasks_per_node.filter(|tasks| *tasks > 0);
+        let nodes = of_a_node.map_or(1, |each| tasks.div_ceil(u32::from(each)));
+        let cpus = u64::from(tasks) * u64::from(request.cpus_per_task.unwrap_or(1));
+        let cpus_there = u64::from(self.cpus) * u64::from(self.most) / u64::from(self.nodes.max(1));
+        self.most >= nodes.max(request.min_nodes.unwrap_or(1)) && cpus_there >= cpus
+    }
+}
+
+/// What the partitions that a job names, or the default one, allow. Ignores unknown partitions. `None` if the job's
+/// reservation decides, and if there is no limit.
+#[doc(alias = "_part_access_check")]
+pub(super) fn most_nodes(held: &Locks, request: &Request) -> Option<u32> {
+    if request.partition_is_the_reservations() {
+        return None;
+    }
+    let list = request.partition.filter(|list| !list.is_empty());
+    let list = list.or_else(|| locks::default_partition(held))?;
+    let names = list.split(|byte| *byte == b',').filter(|name| !name.is_empty());
+    let sizes: Vec<Size> = names.filter_map(|name| text::with_c_string(name, size_of_partition)).collect();
+    allowed(&sizes, request, locks::enforces_all_partitions())
+}
+
+/// Slurm passes over a partition with a lower `MaxNodes` than the job's maximum, so this is the highest of those that
+/// can hold the job, and the job may use the most of its nodes. If it must keep to the limits of all, it is the lowest.
+fn allowed(sizes: &[Size], request: &Request, all: bool) -> Option<u32> {
+    let fitting = || sizes.iter().filter(|size| size.holds(request)).map(|size| size.most);
+    let most = if all { fitting().min() } else { fitting().max() };
+    most.or_else(|| sizes.iter().map(|size| size.most).max()).filter(|most| *most < slurm_sys::UNSET_U32)
+}
+
+fn size_of_partition(name: &CStr) -> Option<Size> {
+    packed(name, |packed| read(packed, name.to_bytes()))
+}
 
 /// A partition's own defaults for a job that requests no memory; `None` if the partition doesn't exist.
 pub(super) fn default_memory(name: &[u8]) -> Option<DefaultMemory> {
@@ -48,8 +96,15 @@ fn packed<T>(name: &CStr, show: impl FnOnce(&[u8]) -> Option<T>) -> Option<T> {
     found
 }
 
-/// After cpu_bind, grace_time, max_time, default_time, max_nodes, min_nodes, total_nodes and total_cpus, of 32 bits and
-/// big-endian as all numbers, comes def_mem_per_cpu, of 64 bits. At the very end comes job_defaults_list: the number of
+/// Reads cpu_bind, grace_time, max_time, default_time, max_nodes, min_nodes, total_nodes and total_cpus: big-endian
+/// numbers of 32 bits.
+fn read(packed: &[u8], name: &[u8]) -> Option<Size> {
+    let mut numbers = numbers(packed, name)?.skip(4);
+    let most = numbers.next()?;
+    Some(Size { most, nodes: numbers.nth(1)?, cpus: numbers.next()? })
+}
+
+/// After total_cpus comes def_mem_per_cpu, of 64 bits. At the very end comes job_defaults_list: the number of
 /// entries, and each entry's type in 16 bits and value in 64 (src/slurmctld/partition_mgr.c, `pack_part`).
 fn memory(packed: &[u8], name: &[u8]) -> Option<DefaultMemory> {
     let mut numbers = numbers(packed, name)?.skip(8);
@@ -93,9 +148,59 @@ fn number(packed: &[u8]) -> Option<(u32, &[u8])> {
 
 #[cfg(test)]
 mod tests {
+    use gpushare::submit::grammar::Spelling;
     use gpushare::submit::policy::DefaultMemory;
+    use gpushare::submit::request::Request;
 
-    use super::memory;
+    use super::{Size, allowed, memory, read};
+
+    #[test]
+    fn the_numbers_after_the_name_are_it() {
+        let mut packed = b"\0\0\0\x02p\0".to_vec();
+        for number in 1_u32..=8 {
+            packed.extend(number.to_be_bytes());
+        }
+        assert_eq!(read(&packed, b"p"), Some(Size { most: 5, nodes: 7, cpus: 8 }));
+        assert_eq!(read(&packed, b"q"), None, "another record than asked for");
+        for length in 0..packed.len() {
+            assert_eq!(read(&packed[..length], b"p"), None, "{length} bytes");
+        }
+    }
+
+    #[test]
+    fn of_several_partitions_the_most_that_can_hold_the_job_counts() {
+        let size = |most| Size { most, nodes: 4, cpus: 256 };
+        let of = |tasks, each| Request {
+            num_tasks: tasks,
+            ntasks_per_node: each,
+            ..Request::new(Spelling::Slash)
+        };
+        let one = of(None, None);
+        for (sizes, request, all, expected) in [
+            (&[1][..], one, false, Some(1)),
+            (&[1, 3], one, false, Some(3)),
+            (&[1, 3], one, true, Some(1)),
+            (&[1, 3], Request { min_nodes: Some(2), ..one }, true, Some(3)),
+            (&[1, 3], Request { min_nodes: Some(4), ..one }, true, Some(3)),
+            (&[1, u32::MAX], one, false, None),
+            (&[1, u32::MAX], one, true, Some(1)),
+            (&[], one, false, None),
+        ] {
+            let sizes: Vec<_> = sizes.iter().copied().map(size).collect();
+            assert_eq!(allowed(&sizes, &request, all), expected, "{sizes:?} {request:?} {all}");
+        }
+        for (request, holds) in [
+            (one, true),
+            (of(Some(64), None), true),
+            (of(Some(65), None), false),
+            (of(Some(2), Some(1)), false),
+            (Request { min_nodes: Some(2), ..one }, false),
+            (Request { cpus_per_task: Some(65), ..one }, false),
+        ] {
+            assert_eq!(size(1).holds(&request), holds, "{request:?}");
+        }
+        assert!(size(u32::MAX).holds(&of(Some(u32::MAX), Some(1))));
+    }
 
     /// The beginning as 24.11 sends a partition without texts, and the end as 22.05 sends it.
     #[test]

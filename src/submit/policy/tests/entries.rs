@@ -124,6 +124,12 @@ fn gpus_for_the_whole_job_bound_its_nodes() {
         ("qos=qos_two node=gres/gpu:a40:2 task=gres/gpu:a40:1 n=4", Some(2)),
         ("qos=qos_two node=gres/gpu:a40:2", None),
         ("qos=normal job=gres/gpu:a40:2", None),
+        ("qos=qos_two p=most1 job=gres/gpu:a40:2", Some(1)),
+        ("qos=qos_two p=most3 job=gres/gpu:a40:2", Some(2)),
+        ("qos=qos_two p=most1 job=gres/gpu:a40:2 Nmax=2", None),
+        ("qos=qos_two p=most1 job=gres/gpu:a40:2 Nmax=3", Some(2)),
+        ("qos=qos_sum p=most1 job=gres/gpu:2", Some(2)),
+        ("p=most1 user=1 job=gres/gpu:a40:2", Some(1)),
     ] {
         assert_eq!(submitted(&asked(options)).map(|accepted| accepted.most_nodes), Ok(expected), "{options}");
     }
@@ -142,6 +148,18 @@ fn an_update_raises_the_nodes_no_further_than_the_gpus() {
     assert_eq!(most(Request { min_nodes: Some(1), ..none }, bounded), Ok(None));
     assert_eq!(most(Request { max_nodes: Some(2), ..none }, bounded), Ok(Some(1)));
     assert_eq!(most(four, bounded), Ok(Some(4)), "more GPUs, more nodes");
+    let there = |partition, request| Request { partition: Some(partition), ..request };
+    let of_four = Request {
+        max_nodes: Some(4),
+        ..there(b"most4", Request { qos: bounded.qos, fewest_nodes: true, ..four })
+    };
+    let of_two = Request { max_nodes: Some(2), ..there(b"most2", of_four) };
+    assert_eq!(most(there(b"most2", none), of_four), Ok(Some(2)), "to a smaller partition");
+    assert_eq!(most(there(b"most4", none), of_two), Ok(Some(4)), "to a larger one");
+    assert_eq!(most(there(b"most2", none), of_two), Ok(None));
+    let free = there(b"most4", Request { num_tasks: Some(3), ..asked("qos=normal job=gres/gpu:a40:4") });
+    let to_two = there(b"most2", asked("qos=qos_two job=gres/gpu:a40:4"));
+    assert_eq!(most(to_two, free), Ok(Some(2)), "the partition's maximum is no reason against a move");
     assert_eq!(
         most(four, Request { fewest_nodes: false, ..bounded }),
         Ok(None),
