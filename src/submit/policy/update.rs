@@ -56,24 +56,39 @@ impl<'a, A: Accounting> Judgement<'_, 'a, A> {
     /// Slurm takes an update in steps, the names first and the GPUs late, and may refuse a step of which the user said
     /// nothing. So a job moves only if it may also be there with its old GPUs.
     pub(super) fn update(&self) -> Ruling<Acceptance<'a>> {
-        let left = self.left_behind();
+        let mut passed = Vec::new();
+        let left = self.left_behind(&mut passed);
         if let Some(left) = left.clone().filter(|_| self.again) {
             return Err(left);
         }
         match (self.update_as_sent(), left) {
             (Ok(_), Some(left)) => Err(left),
             (Err(fault), Some(left)) if fault.rule.is_about_gpus() => Err(left),
-            (ruling, _) => ruling,
+            (ruling, _) => ruling.map(|mut accepted| {
+                accepted.remarks.append(&mut passed);
+                accepted
+            }),
         }
     }
 
-    /// What is wrong with the job under its new names and with everything else as it is.
-    fn left_behind(&self) -> Option<Box<Refusal>> {
-        let (update, existing) = self.update?;
-        let said = &update.request;
-        if [said.qos, said.account, said.partition, said.reservation].iter().all(Option::is_none) {
-            return None;
-        }
+    /// Whether the update gives the job another name of a QOS, account, partition or reservation than it has.
+    fn moves(&self) -> bool {
+        let Some((update, existing)) = self.update else { return false };
+        let (new, old) = (&update.request, existing);
+        let names = [(new.partition, old.partition), (new.reservation, old.reservation)];
+        let without_case = [(new.qos, old.qos), (new.account, old.account)];
+        let is_other = |(new, old): &(Option<&[u8]>, Option<&[u8]>)| {
+            new.is_some_and(|new| new != old.unwrap_or_default())
+        };
+        let differs = |(new, old): &(Option<&[u8]>, Option<&[u8]>)| {
+            new.is_some_and(|new| !new.eq_ignore_ascii_case(old.unwrap_or_default()))
+        };
+        names.iter().any(is_other) || without_case.iter().any(differs)
+    }
+
+    /// What is wrong with the job under its new names and with everything else as it is, if it isn't let pass.
+    fn left_behind(&self, passed: &mut Vec<Remark>) -> Option<Box<Refusal>> {
+        let (_, existing) = self.update.filter(|_| self.moves())?;
         let Request { qos, account, partition, reservation, .. } = self.request;
         let moved = Request { qos, account, partition, reservation, ..*existing };
         let refusal = |ground: Ground| Box::new(self.refusal(Rule::OldRequestStays, ground));
@@ -91,7 +106,10 @@ impl<'a, A: Accounting> Judgement<'_, 'a, A> {
                 // What the partition allows isn't about GPUs.
                 let most = accepted.most_nodes.and_then(|_| case.most_nodes(&moved));
                 let spread = most.filter(|most| Self::may_exceed(existing, *most));
-                typed.or(spread.map(|_| Ground::Site)).map(refusal)
+                typed.map(refusal).or_else(|| {
+                    let spread = spread.map(|_| *refusal(Ground::Site));
+                    self.apply_mode(spread, passed).err()
+                })
             }
         }
     }

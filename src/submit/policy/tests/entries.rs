@@ -68,10 +68,13 @@ fn what_slurm_filled_in_for_each_gpu_is_not_held_against_the_job() {
     let none = Request::new(Spelling::Slash);
     let more = Request { tres_per_node: Some(b"gres/gpu:a40:2"), ..none };
     let moved = Request { qos: Some(b"qos_lafferty"), ..none };
-    for (change, expected) in [(more, Rule::TypeOfNone), (moved, Rule::OldRequestStays)] {
+    for change in [more, moved] {
         assert_eq!(judged(change, &filled("gpu:2"), true).err(), None, "{change:?}");
         for text in ["gpu:", "gpu:a40", "gpu:2,gpu:2", "gres/gpu:h100:1"] {
-            assert_eq!(judged(change, &filled(text), true).err(), Some(expected), "{text}");
+            assert_eq!(judged(change, &filled(text), true).err(), Some(Rule::TypeOfNone), "{text}");
+            let elsewhere = Request { qos: Some(b"normal"), ..filled(text) };
+            let moved = Request { tres_per_node: more.tres_per_node, ..moved };
+            assert_eq!(judged(moved, &elsewhere, true).err(), Some(Rule::OldRequestStays), "{text}");
         }
     }
     // A user who writes it themselves gets the message, as before.

@@ -29,6 +29,10 @@ fn a_job_comes_into_a_governed_qos_only_with_its_gpus_named_again() {
         ("qos=qos_sum", "job=gres/gpu:1 n=1", None),
         ("qos=qos_sum", "task=gres/gpu:1 n=3 per-node=2", stays),
         ("qos=QOS_lafferty", governed, None),
+        // Where the job already is, its old GPUs are no reason.
+        ("qos=QOS_lafferty node=gres/gpu:a40:2", "qos=qos_lafferty node=gres/gpu:2", None),
+        ("p=main node=gres/gpu:a40:2", "qos=qos_lafferty p=main node=gres/gpu:2", None),
+        ("p=main,p node=gres/gpu:a40:2", "qos=qos_lafferty p=main node=gres/gpu:2", stays),
         ("qos=qos_two", governed, Some(Rule::NotRestated)),
         ("qos=normal", governed, None),
         ("qos=qos_lafferty node=gres/gpu:a40:1", untyped, stays),
@@ -57,6 +61,26 @@ fn a_job_comes_into_a_governed_qos_only_with_its_gpus_named_again() {
     ] {
         let found = update(old(change), &old("node=gres:gpu:a40:2"), &Policy::default());
         assert_eq!(found, expected, "before 23.11: {change}");
+    }
+}
+
+#[test]
+fn a_move_with_more_nodes_than_counted_passes_where_a_submission_would() {
+    let change = || asked("qos=qos_lafferty job=gres/gpu:a40:1");
+    let existing = asked("qos=normal job=gres/gpu:a40:1 n=70");
+    for (mode, because) in [(Mode::Warn, Because::Warn), (Mode::Audit, Because::Audit)] {
+        let policy = with_record("qos_lafferty", QosRecord { mode: Some(mode), ..QosRecord::default() });
+        let accepted = accepted(changed(change(), &existing, &policy));
+        let Some(Remark::Passed(fault, why)) = accepted.remarks.last() else { panic!("{accepted:?}") };
+        assert_eq!((fault.rule, *why), (Rule::OldRequestStays, because));
+    }
+    for (exempt, expected) in [
+        (Exempt { users: patterns("alice"), ..Exempt::default() }, None),
+        (Exempt { users: patterns("bob"), ..Exempt::default() }, Some(Rule::OldRequestStays)),
+    ] {
+        let policy = Policy { exempt, ..Policy::default() };
+        let change = Request { user_id: 1, ..change() };
+        assert_eq!(update(change, &Request { user_id: 1, ..existing }, &policy), expected);
     }
 }
 
