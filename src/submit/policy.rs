@@ -67,8 +67,12 @@ pub trait Accounting {
     fn name(&self, qos: Self::Qos) -> &[u8];
     /// The limits of a QOS on types of `gres`, in any order; if one type has several, the lowest.
     fn typed_limits<'s>(&'s self, qos: Self::Qos, gres: &'s [u8]) -> impl Iterator<Item = TypedLimit<'s>>;
+    /// The lowest limit of a QOS on all of `gres`, of any type, at once; `Some(None)` if only minutes are limited.
+    fn limit_on_all(&self, qos: Self::Qos, gres: &[u8]) -> Option<Option<u64>>;
     /// Whether the QOS has a limit on all of `gres`, of any type.
-    fn limits_all(&self, qos: Self::Qos, gres: &[u8]) -> bool;
+    fn limits_all(&self, qos: Self::Qos, gres: &[u8]) -> bool {
+        self.limit_on_all(qos, gres).is_some()
+    }
     /// Whether Slurm refuses a job of this QOS that alone exceeds a limit (`DenyOnLimit`), instead of letting it wait.
     fn denies_on_limit(&self, _qos: Self::Qos) -> bool {
         false

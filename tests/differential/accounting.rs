@@ -38,8 +38,8 @@ impl Accounting for Database {
         self.types(gres).map(|gres_type| TypedLimit { gres_type, count: Some(8), of_job: Some(8) })
     }
 
-    fn limits_all(&self, (): (), _gres: &[u8]) -> bool {
-        false
+    fn limit_on_all(&self, (): (), _gres: &[u8]) -> Option<Option<u64>> {
+        None
     }
 
     fn types<'s>(&'s self, gres: &'s [u8]) -> impl Iterator<Item = &'s [u8]> {

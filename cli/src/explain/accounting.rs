@@ -250,8 +250,8 @@ impl<'c> Accounting for &'c Database {
         })
     }
 
-    fn limits_all(&self, qos: &'c Qos, gres: &[u8]) -> bool {
-        qos.limit(&[b"gres/", gres].concat()).is_some()
+    fn limit_on_all(&self, qos: &'c Qos, gres: &[u8]) -> Option<Option<u64>> {
+        qos.limit(&[b"gres/", gres].concat()).map(|(count, _)| count)
     }
 
     fn denies_on_limit(&self, qos: &'c Qos) -> bool {

@@ -41,8 +41,8 @@ impl Accounting for Limits {
             of_job: Some(*count),
         })
     }
-    fn limits_all(&self, _: usize, _: &[u8]) -> bool {
-        false
+    fn limit_on_all(&self, _: usize, _: &[u8]) -> Option<Option<u64>> {
+        None
     }
     fn types<'s>(&'s self, _: &'s [u8]) -> impl Iterator<Item = &'s [u8]> {
         TYPES.into_iter().map(str::as_bytes)

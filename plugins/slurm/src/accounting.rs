@@ -85,12 +85,10 @@ impl<'c> Accounting for &'c Cache {
         })
     }
 
-    fn limits_all(&self, qos: Qos<'c>, gres: &[u8]) -> bool {
-        let mut names = self.locks().gres_names();
-        names.find(|(_, name)| *name == gres).is_some_and(|(position, _)| {
-            // SAFETY: the position is one in the TRES table, under the locks.
-            unsafe { limit(qos.0, position) }.is_some()
-        })
+    fn limit_on_all(&self, qos: Qos<'c>, gres: &[u8]) -> Option<Option<u64>> {
+        let (position, _) = self.locks().gres_names().find(|(_, name)| *name == gres)?;
+        // SAFETY: the position is one in the TRES table, under the locks.
+        unsafe { limit(qos.0, position) }.map(|(count, _)| count)
     }
 
     fn denies_on_limit(&self, qos: Qos<'c>) -> bool {

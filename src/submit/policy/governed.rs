@@ -24,12 +24,19 @@ impl Policy {
         }
     }
 
-    /// Whether a QOS has limits on shares and none on GPUs: then whole GPUs would come on top of what it allows.
+    /// Whether a QOS allows a number of shares at once and has no limit on GPUs: then whole GPUs would come on top of
+    /// what it allows.
     fn counts_only_shares<A: Accounting>(&self, accounting: &A, qos: A::Qos) -> bool {
         let limits =
             |gres| accounting.limits_all(qos, gres) || accounting.typed_limits(qos, gres).next().is_some();
+        // A limit of 0 forbids shares, and one on minutes doesn't say how many.
+        let some = |count: Option<u64>| count.is_some_and(|count| count > 0);
+        let allows = |gres| {
+            let all = accounting.limit_on_all(qos, gres).is_some_and(some);
+            all || accounting.typed_limits(qos, gres).any(|limit| some(limit.count))
+        };
         let deny = self.foreign_types == ForeignTypes::Deny && self.gres.has(GPU);
-        deny && self.share_names().any(|name| self.gres.has(name) && limits(name)) && !limits(GPU)
+        deny && self.share_names().any(|name| self.gres.has(name) && allows(name)) && !limits(GPU)
     }
 
     /// Whether jobs under a QOS with limits on GPU types may use no other types. Slurm itself gives a whole-node job

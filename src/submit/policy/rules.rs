@@ -89,7 +89,9 @@ impl Default for ShareGres {
 /// Under which QOSes GPUs must be typed.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub enum Governed {
-    /// Every QOS that has a limit on `gres/gpu:TYPE`, or on a type of a share.
+    /// Every QOS that has a limit on `gres/gpu:TYPE` or on a type of a share, or that allows a number of shares at once
+    /// and has no limit on GPUs. Under one that only limits all GPUs, requests of which Slurm counts too few GPUs are
+    /// refused.
     #[default]
     Auto,
     /// The QOSes whose name matches.

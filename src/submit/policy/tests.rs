@@ -30,13 +30,14 @@ type Limits = &'static [(&'static str, Option<u64>)];
 
 const LONG_NAME: &str = "qos_of_a_hundred_and_thirty_a_hundred_and_thirty_a_hundred_and_thirty_a_hundred_and_thirty_a_hundred_and_thirty_a_hundred_and_thir";
 
-const QOSES: [(&str, Limits); 16] = [
+const QOSES: [(&str, Limits); 17] = [
     (LONG_NAME, &[("a40", Some(4))]),
     ("qos_shards_only", &[("shard:a40", Some(8))]),
     ("qos_counted", &[("a40", Some(4)), ("mps:", Some(200))]),
     ("qos_counted_twice", &[("a40", Some(4)), ("mps:", Some(200)), ("mps:a40", Some(40))]),
     ("qos_sum", &[("gpu:", Some(4))]),
     ("qos_all_shards", &[("shard:", Some(8))]),
+    ("qos_no_shards", &[("shard:", Some(0)), ("mps:", None)]),
     ("qos_sum_and_shards", &[("gpu:", Some(4)), ("shard:", Some(8))]),
     ("qos_both", &[("a40", Some(4)), ("gpushare:", Some(100))]),
     ("qos_shards", &[("a40", Some(4)), ("shard:a40", Some(8))]),
@@ -80,11 +81,10 @@ impl Accounting for Table {
         });
         limits.map(|(gres_type, count)| TypedLimit { gres_type: gres_type.as_bytes(), count, of_job: count })
     }
-    fn limits_all(&self, qos: usize, gres: &[u8]) -> bool {
-        QOSES[qos]
-            .1
-            .iter()
-            .any(|(name, _)| name.strip_suffix(':').is_some_and(|name| name.as_bytes() == gres))
+    fn limit_on_all(&self, qos: usize, gres: &[u8]) -> Option<Option<u64>> {
+        let mut limits = QOSES[qos].1.iter();
+        let of_all = |name: &str| name.strip_suffix(':').is_some_and(|name| name.as_bytes() == gres);
+        limits.find(|(name, _)| of_all(name)).map(|(_, count)| *count)
     }
     fn types<'s>(&'s self, _gres: &'s [u8]) -> impl Iterator<Item = &'s [u8]> {
         [b"h100".as_slice(), b"a40"].into_iter()

@@ -37,6 +37,7 @@ fn shares_are_no_gpus_and_have_rules_of_their_own() {
         ("qos_all_shards", "gres/gpu:0", None),
         ("qos_all_shards", "gres/shard:1", None),
         ("qos_all_shards", "gres/mps:1", Some(Rule::ShareUncounted)),
+        ("qos_no_shards", "gres/gpu:1", None),
         ("qos_sum_and_shards", "gres/gpu:a40:1", None),
         ("qos_sum_and_shards", "gres/gpu:1", None),
     ] {
