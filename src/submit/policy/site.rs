@@ -113,7 +113,9 @@ impl<'a, A: Accounting> Judgement<'_, 'a, A> {
     pub(super) fn depends_on_reservation(&self, remarks: &[Remark]) -> bool {
         let exempt = |remark: &Remark| matches!(remark, Remark::Passed(_, Because::Reservation));
         let share = || self.request.names(|gres| self.policy.is_share(gres.name)).is_some();
-        remarks.iter().any(exempt) || !self.policy.shares.reservations.is_empty() && share()
+        let rule = !self.policy.shares.reservations.is_empty();
+        // A share that passes elsewhere, by the mode or an exemption, may start again.
+        remarks.iter().any(exempt) || rule && share() && self.in_share_reservation(&self.request)
     }
 
     /// The share to record for the node.

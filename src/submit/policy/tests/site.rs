@@ -232,6 +232,10 @@ fn a_share_that_its_reservation_lets_pass_starts_once_and_is_judged_at_its_relea
     let gpu = Request { tres_per_node: Some(b"gres/gpu:1"), ..inside };
     assert!(!accepted(judge(&gpu, &policy, &TABLE)).once, "not a share");
     assert!(!accepted(judge(&inside, &Policy::default(), &TABLE)).once);
+    let warned = Policy { mode: Mode::Warn, ..policy.clone() };
+    let elsewhere = Request { reservation: None, ..inside };
+    assert!(!accepted(judge(&elsewhere, &warned, &TABLE)).once, "no reservation lets it pass");
+    assert!(accepted(judge(&inside, &warned, &TABLE)).once);
     let crontab = Request { recurs: true, ..inside };
     assert_eq!(rule(&crontab, &policy), Some(Rule::ShareReservation), "it starts again and again");
     let release = Request { releases: true, ..Request::new(Spelling::Slash) };
