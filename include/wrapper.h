@@ -18,6 +18,14 @@ static const uint64_t JOB_OF_CRONTAB = CRON_JOB;		/* scrontab */
 static const uint64_t JOB_NAMES_MEMORY = JOB_MEM_SET;		/* slurmctld's own: the memory isn't a default */
 static const uint64_t JOB_SAYS_DEFAULTS =			/* what every message says that names no account, … */
 	USE_DEFAULT_ACCT | USE_DEFAULT_PART | USE_DEFAULT_QOS | USE_DEFAULT_WCKEY;
+static const uint64_t JOB_TASKS_ARE_SET = 0			/* slurmctld's own, in an update that changes tasks */
+#ifdef JOB_NTASKS_SET
+	| JOB_NTASKS_SET
+#endif
+#ifdef TASKS_CHANGED
+	| TASKS_CHANGED
+#endif
+	;
 #ifdef JOB_IMPLICIT_MAX_NODES
 static const uint64_t JOB_MOST_NODES_ARE_TASKS = JOB_IMPLICIT_MAX_NODES;	/* from 26.05 on, slurmctld's own */
 #else

@@ -13,6 +13,14 @@ const READ: &[u8] = b"read";
 const UNIT: usize = 64 << 10;
 const MOST_READ: usize = 128;
 
+/// Whether all bytes are the same.
+fn is_same(said: &job_desc_msg_t, other: &job_desc_msg_t) -> bool {
+    let (said, other): (*const job_desc_msg_t, *const job_desc_msg_t) = (said, other);
+    // SAFETY: two structures of that size; slurmctld's is cleared before it is filled
+    // (src/common/slurm_protocol_pack.c, xmalloc), and so is ours, so the padding between members is zero in both.
+    unsafe { libc::memcmp(said.cast(), other.cast(), size_of::<job_desc_msg_t>()) == 0 }
+}
+
 impl Submission<'_> {
     /// The members beyond QOS, account, partition, reservation and GPUs that an update changes, separated by commas, as
     /// scontrol(1) names them; empty if there are none. Every other member must be as slurm_init_job_desc_msg() leaves
@@ -41,20 +49,19 @@ impl Submission<'_> {
         may_say!(step_id);
         #[cfg(not(slurm_25_11))]
         may_say!(job_id);
-        let same = {
-            let (said, nothing): (*const job_desc_msg_t, *const job_desc_msg_t) = (said, &raw const nothing);
-            // SAFETY: two structures of that size; slurmctld's is cleared before it is filled
-            // (src/common/slurm_protocol_pack.c, xmalloc), and so is ours, so the padding between members is zero in
-            // both.
-            unsafe { libc::memcmp(said.cast(), nothing.cast(), size_of::<job_desc_msg_t>()) == 0 }
-        };
-        if same {
+        if is_same(said, &nothing) {
             return String::new();
         }
+        let mut names: Vec<&str> = Vec::new();
         macro_rules! changed {
-            ($($member:ident $name:literal)+) => { [$((said.$member != nothing.$member, $name)),+] };
+            ($($member:ident $name:literal)+) => { $(
+                if said.$member != nothing.$member {
+                    names.push($name);
+                }
+                nothing.$member = said.$member;
+            )+ };
         }
-        let changed = changed!(
+        changed!(
             time_limit "TimeLimit" time_min "TimeMin" priority "Priority" nice "Nice" begin_time "StartTime"
             deadline "Deadline" dependency "Dependency" features "Features" prefer "Prefer" licenses "Licenses"
             min_nodes "NumNodes" num_tasks "NumTasks" min_cpus "NumCPUs" cpus_per_task "CPUsPerTask"
@@ -62,9 +69,13 @@ impl Submission<'_> {
             cpus_per_tres "CpusPerTres" mem_per_tres "MemPerTres" req_nodes "ReqNodeList" exc_nodes "ExcNodeList"
             shared "OverSubscribe" contiguous "Contiguous" requeue "Requeue" work_dir "WorkDir" std_out "StdOut"
         );
-        let names: Vec<&str> =
-            changed.iter().filter(|(changed, _)| *changed).map(|(_, name)| *name).collect();
-        if names.is_empty() { "something else".to_owned() } else { names.join(", ") }
+        // Their maximum goes with the nodes and CPUs; slurmctld sets the flags before the next record of an array.
+        may_say!(max_nodes max_cpus);
+        nothing.bitflags |= said.bitflags & slurm_sys::JOB_TASKS_ARE_SET;
+        if names.is_empty() || !is_same(said, &nothing) {
+            names.push("something else");
+        }
+        names.join(", ")
     }
 
     /// Whether it names a whole array.
