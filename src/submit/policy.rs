@@ -240,8 +240,7 @@ impl<'r, 'a, A: Accounting> Judgement<'r, 'a, A> {
         let mut accepted = Acceptance::default();
         match self.request.qos {
             Some(list) if list.contains(&b',') => {
-                self.apply_mode(self.faulty_list(list), &mut accepted.remarks)?;
-                self.judge_grounds(None, &mut accepted)?;
+                self.judge_list(list, &mut accepted)?;
             }
             Some(name) => {
                 let needed = self.request.may_use_gpus();
@@ -309,6 +308,20 @@ impl<'r, 'a, A: Accounting> Judgement<'r, 'a, A> {
             None => self.advise(ground.and_then(|under| self.beyond_limit(under)), &mut accepted.remarks),
             fault => self.apply_mode(fault, &mut accepted.remarks),
         }
+    }
+
+    /// Slurm later tries a list's QOSes, so the job must pass under each that limits all GPUs.
+    fn judge_list(&self, list: &[u8], accepted: &mut Acceptance) -> Ruling<()> {
+        self.apply_mode(self.faulty_list(list), &mut accepted.remarks)?;
+        self.judge_grounds(None, accepted)?;
+        if !self.request.may_use_gpus() {
+            return Ok(());
+        }
+        self.accounting.qoses_named(&governed::members(list)).into_iter().try_for_each(|qos| {
+            let Some(under @ Under::Total(_)) = self.under_qos(qos) else { return Ok(()) };
+            accepted.most_nodes = accepted.most_nodes.or_else(|| self.nodes_to_set());
+            self.apply_mode(self.broken_rule(&self.request, under), &mut accepted.remarks)
+        })
     }
 
     /// What makes the rule of types apply to this job, if anything; ignores accounts.

@@ -133,7 +133,7 @@ def test_no_update_leaves_a_node_with_more_tasks_than_are_counted(count):
     if not count.predicts:
         pytest.skip("Slurm counts what it picked")
     job = count.job("-H --qos=three -N2 -n2 --ntasks-per-node=1 --gpus-per-task=a40:1")
-    count.update_refused("GS118", job, "TasksPerNode=2")
+    count.update_refused("GS117", job, "TasksPerNode=2")
     count.cluster.ok(f"scontrol release {job}", "alice")
     assert count.runs(job) == 2
     job = count.job("-H --qos=three -n2 --ntasks-per-node=2 --gpus-per-task=a40:1")
@@ -251,7 +251,7 @@ def test_a_typed_job_moves_with_its_gpus_named_again(count):
         assert set(shown.splitlines()) == {"three gres/gpu:a40:1"}, shown
 
 
-@pytest.mark.parametrize("other", ["Dependency=afterok:999999", "Features=nope", "Nice=-5"])
+@pytest.mark.parametrize("other", ["Dependency=afterok:999999", "Features=nope", "Nice=-5", "EndTime=now+1hour"])
 def test_tasks_whose_gpus_are_counted_change_by_a_command_of_its_own(count, other):
     """Slurm refuses the other when it has changed the tasks, and keeps the count of the old ones' GPUs: three ran, one
     was counted."""
@@ -260,6 +260,7 @@ def test_tasks_whose_gpus_are_counted_change_by_a_command_of_its_own(count, othe
     for limit in ("--qos=three", "-A capped", "--qos=one_of_all"):
         job = count.job(f"-H {limit} -n1 --gpus-per-task=a40:1")
         count.update_refused("GS117", job, f"NumTasks=3 {other}")
+        count.update_refused("GS117", job, "TasksPerNode=1")
         count.cluster.ok(f"scancel {job}")
     job = count.job("-H --qos=three -n1 --gpus-per-task=a40:1")
     assert count.update(job, "NumTasks=3").returncode == 0

@@ -69,7 +69,8 @@ impl<A: Accounting> Judgement<'_, '_, A> {
 
     /// An update of a job with GPUs per task, which changes the number of tasks or what Slurm may make it from, and
     /// something else. Slurm changes the tasks before the other, and if it refuses the other, the job keeps the count
-    /// of its old tasks' GPUs, and gets those of the new.
+    /// of its old tasks' GPUs, and gets those of the new. So it does with the number of tasks on a node, which only
+    /// operators may change: Slurm makes the number of tasks from it, and refuses it last.
     pub(super) fn tasks_not_alone(&self, under: Under<A::Qos>) -> Option<Refusal> {
         let (update, existing) = self.update.filter(|(update, _)| predicts(&update.request))?;
         let per_task = |(field, gres): (Field, Gres)| field == Field::Task && self.policy.gres.has(gres.name);
@@ -77,12 +78,13 @@ impl<A: Accounting> Judgement<'_, '_, A> {
         let numbers = [said.num_tasks, said.min_nodes, said.max_nodes].iter().any(Option::is_some);
         let changes =
             numbers || said.ntasks_per_node.is_some() || said.tres().any(|(_, text)| text.is_some());
-        let others = update
-            .others
-            .split(", ")
-            .filter(|name| !matches!(*name, "" | "NumNodes" | "NumTasks" | "TasksPerNode"));
-        let others = others.collect::<Vec<_>>().join(", ");
-        (changes && !others.is_empty() && existing.gres().any(per_task)).then(|| {
+        let others = update.others.split(", ");
+        let others = others.filter(|name| !matches!(*name, "" | "NumNodes" | "NumTasks" | "TasksPerNode"));
+        let on_node = said.ntasks_per_node.map(|_| "TasksPerNode");
+        let others = on_node.into_iter().chain(others).collect::<Vec<_>>().join(", ");
+        let concerned =
+            existing.gres().any(per_task) || on_node.is_some() && self.request.gres().any(per_task);
+        (changes && !others.is_empty() && concerned).then(|| {
             let refusal = self.ground_refusal(Rule::NotAlone, under);
             Refusal { asked: others.into_bytes(), field: Field::Task, ..refusal }
         })

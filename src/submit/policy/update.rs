@@ -121,8 +121,7 @@ impl<'a, A: Accounting> Judgement<'_, 'a, A> {
         let mut accepted = Acceptance::default();
         match (update.request.qos, self.request.qos) {
             (Some(list), _) if list.contains(&b',') => {
-                self.apply_mode(self.faulty_list(list), &mut accepted.remarks)?;
-                self.judge_grounds(None, &mut accepted)?;
+                self.judge_list(list, &mut accepted)?;
             }
             (_, Some(name)) => {
                 let qos = self.accounting.qos_named(name);

@@ -74,7 +74,7 @@ fn gpus_per_task_fill_their_nodes() {
     };
     assert_eq!(submitted(&Request { qos: Some(b"qos_two"), ..old }).err(), None, "it counts what it picked");
     let typed = asked("qos=qos_two task=gres/gpu:a40:1 n=4");
-    assert_eq!(judged(asked("per-node=3"), &typed, true).err(), Some(Rule::TasksUneven));
+    assert_eq!(judged(asked("per-node=3"), &typed, true).err(), Some(Rule::NotAlone));
     let filled = asked("qos=qos_two task=gres/gpu:a40:1 n=4 per-node=2 Nmax=2");
     assert_eq!(judged(asked("N=4"), &filled, true).err(), Some(Rule::TasksUneven));
     assert_eq!(judged(asked("n=3"), &filled, true).err(), Some(Rule::TasksUneven));
@@ -94,7 +94,7 @@ fn a_limit_on_all_gpus_is_no_way_to_more_of_them() {
         ("cpus-per-gpu=gres/gpu:a40:1 node=gres/gpu:2", Ok(None)),
         ("", Ok(None)),
     ] {
-        for grounds in ["qos=qos_sum", "qos=normal account=total"] {
+        for grounds in ["qos=qos_sum", "qos=normal account=total", "qos=normal,qos_sum"] {
             let options = format!("{grounds} {options}");
             assert_eq!(
                 submitted(&asked(&options)).map(|accepted| accepted.most_nodes),
@@ -136,6 +136,16 @@ fn the_tasks_of_gpus_change_by_a_command_of_its_own() {
         ("N=2 Nmax=2", of_task, "Features, NumNodes", Some(Rule::NotAlone)),
         ("node=gres/gpu:a40:1", of_task, "Nice", Some(Rule::NotAlone)),
         ("n=3", of_task, "something else", Some(Rule::NotAlone)),
+        ("n=3", of_task, "NumTasks, something else", Some(Rule::NotAlone)),
+        ("per-node=1", of_task, "TasksPerNode", Some(Rule::NotAlone)),
+        (
+            "per-node=1",
+            "qos=qos_two task=gres/gpu:a40:1 n=4 N=2 per-node=2",
+            "TasksPerNode",
+            Some(Rule::NotAlone),
+        ),
+        ("per-node=1 task=gres/gpu:a40:1", "qos=qos_two n=1", "TasksPerNode", Some(Rule::NotAlone)),
+        ("per-node=1", "qos=qos_two node=gres/gpu:a40:1 n=1", "TasksPerNode", None),
         ("n=3", "qos=qos_two node=gres/gpu:a40:1 n=1", "Dependency, NumTasks", None),
         ("n=3", "qos=normal task=gres/gpu:a40:1 n=1", "Dependency, NumTasks", None),
         ("n=3", "qos=qos_sum task=gres/gpu:1 n=1", "Dependency, NumTasks", Some(Rule::NotAlone)),
