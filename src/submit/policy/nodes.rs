@@ -96,13 +96,26 @@ impl<A: Accounting> Judgement<'_, '_, A> {
         let (update, existing) = self.update?;
         let derived = self.nodes_of_gpus();
         let now = self.most_nodes(existing).filter(|_| !update.is_alone() || derived.is_some());
-        let most = self.most_nodes(&self.request).into_iter().chain(now).min()?;
+        let most = self.most_nodes(&self.request).into_iter().chain(now).chain(self.most_of_tasks()).min()?;
         let follows = |tasks: &u32| existing.nodes_follow_tasks && *tasks > most;
         let nodes = self.request.min_nodes.into_iter().chain(derived).find(|nodes| *nodes > most);
         let nodes = nodes.or_else(|| update.request.num_tasks.filter(follows))?;
         let refusal = self.ground_refusal(Rule::TooManyNodes, under);
         let asked = format!("{nodes} nodes").into_bytes();
         Some(Refusal { asked, count: u64::from(most), field: Field::Job, ..refusal })
+    }
+
+    /// As many nodes as tasks, for an update of either in a job with GPUs per task: for a node without a task Slurm
+    /// counts no GPU. 24.11 never starts such a job.
+    fn most_of_tasks(&self) -> Option<u32> {
+        let said = &self.update?.0.request;
+        let per_task = |(field, gres): (Field, Gres)| field == Field::Task && self.policy.gres.has(gres.name);
+        let on_node = self.request.ntasks_per_node.is_some_and(|each| each > 0);
+        let concerned = predicts(&self.request)
+            && !on_node
+            && (said.min_nodes.is_some() || said.num_tasks.is_some())
+            && self.request.gres().any(per_task);
+        self.request.num_tasks.filter(|tasks| concerned && *tasks > 0)
     }
 
     /// The number of nodes to which an update of the GPUs sets the job: those for the whole job, by those on each node.
