@@ -298,7 +298,8 @@ impl<A: Accounting> Judgement<'_, '_, A> {
             // The option would have to be removed.
             (Rule::WholeGpu, _) if fault.asked.starts_with(b"--") => return None,
             (Rule::WholeGpu, Offer::Sizes(sizes)) => {
-                sizes.iter().copied().max().or(self.policy.shares.most)?
+                let is_ours = fault.gres == self.policy.share_gres.0.as_bytes();
+                sizes.iter().copied().max().or(self.policy.shares.most.filter(|_| is_ours))?
             }
             (Rule::ShareSize, Offer::Sizes(sizes)) => {
                 let fitting = sizes.iter().filter(|size| **size >= fault.count).min();

@@ -8,10 +8,11 @@ use crate::text;
 /// How [`Submission::is_first`]'s note begins.
 const NOTE: &[u8] = b"gpushare";
 
-/// The word for each 64 KiB that slurmctld has read for copies, and how many are enough: 8 MiB.
+/// The word for each 16 KiB that slurmctld has read for a copy, and how many are enough: 8 MiB. The rest of each copy
+/// doesn't count: most jobs are small, and an array has many.
 const READ: &[u8] = b"read";
-const UNIT: usize = 64 << 10;
-const MOST_READ: usize = 128;
+const UNIT: usize = 16 << 10;
+const MOST_READ: usize = 512;
 
 /// Whether all bytes are the same.
 fn is_same(said: &job_desc_msg_t, other: &job_desc_msg_t) -> bool {

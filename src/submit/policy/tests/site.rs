@@ -252,9 +252,12 @@ fn a_share_that_its_reservation_lets_pass_starts_once_and_is_judged_at_its_relea
 fn a_whole_gpu_among_shares_is_answered_with_a_share() {
     let only_partitions = patterns("shared");
     let shares = ShareRules { only_partitions, most: Some(80), ..ShareRules::default() };
-    let policy = Policy { shares, ..Policy::default() };
+    let policy = Policy { shares, share_gres: ShareGres("shard".to_owned()), ..Policy::default() };
     let asked = Request { partition: Some(b"shared"), ..node("normal", "gres/gpu:1") };
     let found = refused(judge(&asked, &policy, &TABLE));
     assert_eq!(found.rule, Rule::WholeGpu);
     assert_eq!(tried(&found).as_deref(), Some("--partition=shared --gres=shard:80"));
+    let of_mps = Policy { share_gres: ShareGres::default(), ..policy.clone() };
+    let found = refused(judge(&asked, &of_mps, &TABLE));
+    assert_eq!((found.gres.as_slice(), tried(&found)), (b"shard".as_slice(), None), "80 units are of mps");
 }
