@@ -164,6 +164,11 @@ fn the_tasks_of_gpus_change_by_a_command_of_its_own() {
     ] {
         assert_eq!(update(change, existing, others), expected, "{change} of {existing}, {others}");
     }
+    // GS118 suggests no TasksPerNode, which would be refused.
+    let change = Update { job: b"7", array: false, request: asked("n=9"), anew: true, others: "NumTasks" };
+    let filled = asked("qos=qos_two task=gres/gpu:a40:1 n=6 per-node=6");
+    let uneven = refused(judge_update(&change, &filled, &Policy::default(), &TABLE));
+    assert_eq!((uneven.rule, asked::tried(&uneven)), (Rule::TasksUneven, None));
     // What Slurm makes of the GPUs, it changes before them.
     let four = "qos=qos_two job=gres/gpu:a40:4";
     for (change, existing, expected) in [
