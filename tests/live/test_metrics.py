@@ -256,6 +256,7 @@ def test_a_real_prometheus_has_what_ran_and_the_dashboard_shows_it(node, tmp_pat
             node.run(["gpushare", "metrics", "--out", OUT])
 
     node.ok(["gpushare", "metrics", "--out", OUT])
+    node.ok(["gpushare", "guard", "--out", "/lab/out/metrics/gpushare-guard.prom"])
     writer = threading.Thread(target=write)
     with Monitoring(folder, tmp_path) as server:
         writer.start()
@@ -309,7 +310,7 @@ def test_a_real_prometheus_has_what_ran_and_the_dashboard_shows_it(node, tmp_pat
                 f"gpushare_gpu_{name}" for name in ("processes_without_mps", "foreign_processes", "idle_seconds")
             }
             rules = [rule for group in server.api("rules")["groups"] for rule in group["rules"]]
-            assert len(rules) == 15 and {rule["health"] for rule in rules} == {"ok"}, rules
+            assert len(rules) == 17 and {rule["health"] for rule in rules} == {"ok"}, rules
             firing = [alert for alert in server.api("alerts")["alerts"] if alert["state"] == "firing"]
             assert firing == []
             node.cancel_all()

@@ -386,6 +386,7 @@ NO = {
     "audit": "gpushare audit --log /lab/out/slurmctld.log --start 2026-11-16 --end 2026-11-23",
     "check": "gpushare check",
     "explain": "gpushare explain --conf /lab/out/one.conf -- --wrap=true",
+    "guard": "sbatch -QH --wrap true && gpushare guard --waiting --conf /lab/out/one.conf",
     "leaks": "gpushare leaks --from /lab/out/month --start 2026-10-01 --end 2026-11-01",
     "metrics": "gpushare metrics --out /nonexistent/gpushare.prom",
     "qos plan": "gpushare qos plan --conf /lab/out/one.conf --detailed-exitcode",
@@ -420,6 +421,7 @@ def test_exit_statuses_of_the_manual_page(paged_nodes):
             assert done.returncode == 1, f"{command}: {done.returncode}\n{done.stdout}{done.stderr}"
     finally:
         paged_nodes.ok("chmod 755 /run/gpushare", node="n1")
+        paged_nodes.cancel_all()
     assert paged_nodes.run("gpushare status nosuchnode").returncode == 2
 
 
@@ -428,6 +430,7 @@ CHOSEN = {
     "THAT_FILE": RULES, "JOB": "{job}", "--json 12": "--json {job}", "OPTIONS": "--gres=gpu:a40:1", "NODE": "n1",
     "job.sh": "/lab/out/job.sh", "course[1-3] gpu1": "n[1-2] n3", "n[3-5]": "n[2-3]", "[QOS…]": "", "apply": "apply -i",
     "--partition gpu": "--partition p", "[--text|--markdown]": "--text", "24.11.5": "{slurm}",
+    "guard --out": "guard --out /lab/out/guard.prom",
 }
 
 
