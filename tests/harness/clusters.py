@@ -32,7 +32,7 @@ def started(kind, release, cgroup=None, locked_maps=False, **settings):
         cluster = Cluster(f"{BOXES}-{kind}-{release.replace('.', '')}", release, cgroup, **settings)
     except NotHere as why:
         pytest.skip(str(why))
-    with cluster, haunted(cluster) if locked_maps else contextlib.nullcontext():
+    with cluster, haunted(cluster) if locked_maps and "GPUSHARE_LONG" in os.environ else contextlib.nullcontext():
         yield cluster
 
 

@@ -185,10 +185,13 @@ def test_from_scripts_of_a_site(with_scripts):
     assert told == ["0", "1"] and cluster.shares("n1") == [], "the site's prolog chose"
     go(cluster, jobs, of_n1(node), both)
     held = cluster.sbatch("--hold", "--nodelist=n1", "--gres=mps:40", script=TELLS)
+    later = cluster.sbatch("--begin=now+1hour", "--nodelist=n1", "--gres=mps:40", script=TELLS)
     go(cluster, jobs, rest, both)
     assert list(jobs.kept) == [moving]
-    cluster.ok(["scontrol", "release", held], "alice")
-    assert len(starts(cluster, held)) == 1
+    assert cluster.run(["scontrol", "release", held], "alice").returncode != 0, "judged when it is released"
+    cluster.ok(["scancel", held])
+    cluster.ok(["scontrol", "update", f"job={later}", "StartTime=now"])
+    assert len(starts(cluster, later)) == 1
     jobs.are_all_over()
 
 
