@@ -24,7 +24,7 @@ def releases(in_turn):
 @contextlib.contextmanager
 def started(kind, release, cgroup=None, locked_maps=False, **settings):
     """A cluster until the end of its `with`. Its name is fixed: a box left by a run that was killed is ended first, and
-    its logs are replaced. With LOCKED_MAPS, a user has processes there all the time that nobody can look at."""
+    its logs are replaced. With LOCKED_MAPS, a user has processes there that nobody can look at, in `make test-long`."""
     for one in LAYERS:
         if settings.get(one) and not layer(one, release):
             pytest.skip(f"NOT TESTED: {one} for Slurm {release} can't be had here")
