@@ -98,7 +98,7 @@ impl Gres {
 }
 
 /// Reads `0,2-3`; `N/A` means none.
-fn indexes(list: &str) -> Vec<u32> {
+pub fn indexes(list: &str) -> Vec<u32> {
     let mut found = Vec::new();
     for range in list.split(',') {
         let (first, last) = range.split_once('-').unwrap_or((range, range));

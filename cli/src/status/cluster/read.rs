@@ -6,6 +6,7 @@
 use std::collections::HashMap;
 
 use gpushare::text::gres;
+use gpushare_slurm_text::record::indexes;
 
 /// A node, from `scontrol show node -d`.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -171,19 +172,6 @@ fn one(part: &str) -> Option<Gres> {
         Which::Unsaid
     };
     Some(Gres { name, gres_type, count, which })
-}
-
-/// Parses `0,2-3`; `N/A` means none.
-fn indexes(list: &str) -> Vec<u32> {
-    let mut found = Vec::new();
-    for range in list.split(',') {
-        let (first, last) = range.split_once('-').unwrap_or((range, range));
-        if let (Ok(first), Ok(last)) = (first.parse::<u32>(), last.parse::<u32>()) {
-            // No node has more GPUs.
-            found.extend(first..=last.min(first.saturating_add(1023)));
-        }
-    }
-    found
 }
 
 fn first_word(text: &str) -> &str {

@@ -88,3 +88,32 @@ pub(super) fn tried(refusal: &Refusal) -> Option<String> {
     let end = if refusal.command == Command::Submit { "\n" } else { ";" };
     Some(text.split_once("try: ")?.1.split(end).next()?.to_owned())
 }
+
+/// The verdict on an update of a job.
+///
+/// # Errors
+/// The rule that refuses it.
+pub(super) fn judged(change: Request, existing: &Request, anew: bool) -> Result<Acceptance<'static>, Rule> {
+    static POLICY: std::sync::LazyLock<Policy> = std::sync::LazyLock::new(Policy::default);
+    match judge_update(
+        &Update { job: b"7", array: false, request: change, anew, others: "" },
+        existing,
+        &POLICY,
+        &TABLE,
+    ) {
+        Verdict::Accept(accepted) => Ok(accepted),
+        Verdict::Refuse(refusal) => Err(refusal.rule),
+    }
+}
+
+/// The verdict on a submission.
+///
+/// # Errors
+/// The rule that refuses it.
+pub(super) fn submitted(request: &Request) -> Result<Acceptance<'static>, Rule> {
+    static POLICY: std::sync::LazyLock<Policy> = std::sync::LazyLock::new(Policy::default);
+    match judge(request, &POLICY, &TABLE) {
+        Verdict::Accept(accepted) => Ok(accepted),
+        Verdict::Refuse(refusal) => Err(refusal.rule),
+    }
+}

@@ -1,27 +1,7 @@
 //! What Slurm can pick beyond what it counts: tasks that don't fill their nodes, limits on all GPUs, updates by halves.
 
+use super::asked::{judged, submitted};
 use super::*;
-
-fn judged(change: Request, existing: &Request, anew: bool) -> Result<Acceptance<'static>, Rule> {
-    static POLICY: std::sync::LazyLock<Policy> = std::sync::LazyLock::new(Policy::default);
-    match judge_update(
-        &Update { job: b"7", array: false, request: change, anew, others: "" },
-        existing,
-        &POLICY,
-        &TABLE,
-    ) {
-        Verdict::Accept(accepted) => Ok(accepted),
-        Verdict::Refuse(refusal) => Err(refusal.rule),
-    }
-}
-
-fn submitted(request: &Request) -> Result<Acceptance<'static>, Rule> {
-    static POLICY: std::sync::LazyLock<Policy> = std::sync::LazyLock::new(Policy::default);
-    match judge(request, &POLICY, &TABLE) {
-        Verdict::Accept(accepted) => Ok(accepted),
-        Verdict::Refuse(refusal) => Err(refusal.rule),
-    }
-}
 
 /// Slurm counts tasks times GPUs, and may pick GPUs for as many tasks as the job allows on each node.
 #[test]

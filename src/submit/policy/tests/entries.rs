@@ -1,28 +1,8 @@
 //! How Slurm processes a request that names its types: entries, counts and nodes.
 
+use super::asked::{judged, submitted};
 use super::*;
 use crate::submit::request::Field;
-
-fn judged(change: Request, existing: &Request, anew: bool) -> Result<Acceptance<'static>, Rule> {
-    static POLICY: std::sync::LazyLock<Policy> = std::sync::LazyLock::new(Policy::default);
-    match judge_update(
-        &Update { job: b"7", array: false, request: change, anew, others: "" },
-        existing,
-        &POLICY,
-        &TABLE,
-    ) {
-        Verdict::Accept(accepted) => Ok(accepted),
-        Verdict::Refuse(refusal) => Err(refusal.rule),
-    }
-}
-
-fn submitted(request: &Request) -> Result<Acceptance<'static>, Rule> {
-    static POLICY: std::sync::LazyLock<Policy> = std::sync::LazyLock::new(Policy::default);
-    match judge(request, &POLICY, &TABLE) {
-        Verdict::Accept(accepted) => Ok(accepted),
-        Verdict::Refuse(refusal) => Err(refusal.rule),
-    }
-}
 
 fn plain<'a>(qos: &'a str) -> Request<'a> {
     Request { qos: Some(qos.as_bytes()), ..Request::new(Spelling::Slash) }
