@@ -116,6 +116,8 @@ class Node:
         for folder in ("jobs", "failed", "witness"):
             left = os.listdir(LEDGER / folder) if (LEDGER / folder).exists() else []
             assert not left, f"{folder}: {left}"
+        if not LEDGER.exists():
+            return  # A prolog was killed before it made the ledger.
         names = set(os.listdir(LEDGER)) - {
             "jobs", "failed", "witness", "lock", "balance", "reconciled", "garbage", "nvml", "limits", "daemons",
             "counts", "used",
@@ -127,9 +129,9 @@ class Node:
 
 def calls_in(trace, folder):
     """[(name, how many of that name)] of each system call from the first that names FOLDER on, of the process that
-    makes it, in a trace of STRACE."""
+    names it most, in a trace of STRACE: the worker's parent may only look whether it is there."""
     lines = [(line, *line.split(maxsplit=1)) for line in trace if re.match(r"\d+ +\w+\(", line)]
-    worker = next(pid for line, pid, _ in lines if str(folder) in line)
+    [(worker, _)] = Counter(pid for line, pid, _ in lines if str(folder) in line).most_common(1)
     names, steps, seen = Counter(), [], False
     for line, pid, call in lines:
         if pid == worker:
