@@ -3,6 +3,7 @@
 //! - [`config`]: gpushare.conf, the administrator's rules for both sides.
 //! - [`submit`]: whether a request for GPUs may pass, and what its user sees.
 //! - [`text`]: Slurm's formats that several crates parse.
+//! - [`mend`]: what a test build can leave out.
 //! - [`counter_file`] and [`root_file`]: files that both sides keep.
 //! - [`errors`], [`names`] and [`word`]: declare error enums, enums with names, and settings that are one of a few
 //!   words.
@@ -15,6 +16,7 @@
 pub mod config;
 pub mod counter_file;
 mod error;
+pub mod mend;
 pub mod root_file;
 pub mod submit;
 pub mod text;
