@@ -13,7 +13,6 @@ use clap::{Args, FromArgMatches, ValueHint};
 use gpushare::config::LoadError;
 use gpushare::submit::message;
 use gpushare::submit::policy::{self, Change, Policy, Remark, Verdict};
-use gpushare::submit::request::Field;
 
 mod accounting;
 mod error;
@@ -177,13 +176,16 @@ fn judge(words: &[Vec<u8>], user: Option<&str>, conf: Option<&Path>) -> Result<A
     Ok(match policy::judge(&request, &policy, &&database) {
         Verdict::Accept(acceptance) => {
             // slurmctld judges the request that the plugin leaves.
-            let request = acceptance.remarks.iter().fold(request, |request, remark| match remark {
-                Remark::Changed(Change::Share { text, .. }) => request.with(Field::Node, text),
-                Remark::Changed(Change::Type { fields, .. }) => {
-                    fields.iter().fold(request, |request, (field, text)| request.with(*field, text))
+            let mut request = request;
+            for remark in &acceptance.remarks {
+                match remark {
+                    Remark::Changed(Change::Share { text, .. }) => request.tres_per_node = Some(text),
+                    Remark::Changed(Change::Type { fields, .. }) => {
+                        fields.iter().for_each(|(field, text)| *request.string_mut(*field) = Some(text));
+                    }
+                    _ => {}
                 }
-                _ => request,
-            });
+            }
             let refused = Names::ask().refused(&request);
             let mut notes = Vec::new();
             if refused.is_none() {

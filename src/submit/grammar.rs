@@ -33,10 +33,52 @@ impl Spelling {
 pub enum Token<'a> {
     /// A GRES request in the plain form.
     Gres(Gres<'a>),
-    /// A TRES that isn't a GRES, such as `cpu=2` or `license/matlab:1`.
+    /// `cpu=2`, to which sbatch converts `--cpus-per-task` from 23.11 on.
+    Cpus(u64),
+    /// Another TRES that isn't a GRES, such as `license/matlab:1`.
     Other,
-    /// Anything else, unchanged.
-    Unrecognised(&'a [u8]),
+    /// Anything else.
+    Unrecognised(Unread<'a>),
+}
+
+/// A part that isn't of a known form. What Slurm reads in it depends on its release and on the nodes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Unread<'a> {
+    text: &'a [u8],
+    spelling: Spelling,
+}
+
+impl<'a> Unread<'a> {
+    /// It without Slurm's prefix, for a message.
+    pub fn shown(&self) -> &'a [u8] {
+        self.text.strip_prefix(self.spelling.prefix()).unwrap_or(self.text)
+    }
+
+    /// Whether Slurm could find this GRES in it.
+    pub fn mentions(&self, name: &[u8]) -> bool {
+        name.is_empty() || self.text.windows(name.len()).any(|window| window == name)
+    }
+
+    /// The name and type that Slurm may read in it up to 23.02: they follow its prefix, which may be anywhere, and are
+    /// between the colons.
+    pub fn hidden_type(&self) -> Option<(&'a [u8], &'a [u8])> {
+        let prefix = Spelling::Colon.prefix();
+        let at = self.text.windows(prefix.len()).position(|window| window == prefix)?;
+        let mut fields = self.text.get(at + prefix.len()..)?.split(|byte| *byte == b':');
+        Some((fields.next()?, fields.next()?)).filter(|_| self.spelling == Spelling::Colon)
+    }
+
+    /// How many GPUs it probably means: Slurm looks for its prefix anywhere in it, and the first number after the name
+    /// is the most likely count.
+    pub fn likely_gpus(&self) -> Option<u64> {
+        let gres = b"gres";
+        let at = self.text.windows(gres.len()).rposition(|window| window == gres);
+        let rest = at.map_or(self.text, |at| self.text.get(at + gres.len()..).unwrap_or_default());
+        let rest = rest.strip_prefix(b":").or_else(|| rest.strip_prefix(b"/")).unwrap_or(rest);
+        let words = rest.strip_prefix(b"gpu")?.split(|byte| !byte.is_ascii_alphanumeric());
+        let number = |word: &[u8]| std::str::from_utf8(word).ok()?.parse::<u64>().ok();
+        words.filter_map(number).find(|count| (1..=9999).contains(count)).or(Some(1))
+    }
 }
 
 /// `gpu:a40:2`: a name, an optional type, and a count (1 by default; 0 requests nothing).
@@ -50,25 +92,28 @@ pub struct Gres<'a> {
     pub count: u64,
 }
 
-/// The tokens of a `tres_per_*` string. Omits empty ones, and a prefix without anything after it (`--gres=`): Slurm
-/// reads no request from these.
-pub fn tokens(text: &[u8], spelling: Spelling) -> impl Iterator<Item = Token<'_>> {
-    parts(text, spelling).map(move |part| token(part, spelling))
+impl Gres<'_> {
+    /// Whether Slurm makes the same entry of both.
+    pub fn is_same_entry(&self, other: &Gres) -> bool {
+        self.name == other.name && self.gres_type == other.gres_type
+    }
 }
 
-/// The same, not parsed yet.
-pub(crate) fn parts(text: &[u8], spelling: Spelling) -> impl Iterator<Item = &[u8]> {
-    text.split(|byte| *byte == b',').filter(move |part| !part.is_empty() && *part != spelling.prefix())
+/// Each part of a `tres_per_*` string, and its token. Omits empty ones, and a prefix without anything after it
+/// (`--gres=`): Slurm reads no request from these.
+pub fn tokens(text: &[u8], spelling: Spelling) -> impl Iterator<Item = (&[u8], Token<'_>)> {
+    let parts = text.split(|byte| *byte == b',');
+    let parts = parts.filter(move |part| !part.is_empty() && *part != spelling.prefix());
+    parts.map(move |part| (part, token(part, spelling)))
 }
 
 /// Parses one part between commas, which must not be empty.
-#[inline(never)]
-pub(crate) fn token(part: &[u8], spelling: Spelling) -> Token<'_> {
+fn token(part: &[u8], spelling: Spelling) -> Token<'_> {
     let recognised = match part.strip_prefix(spelling.prefix()) {
         Some(rest) => gres(rest, spelling).map(Token::Gres),
-        None => is_other_tres(part).then_some(Token::Other),
+        None => other_tres(part),
     };
-    recognised.unwrap_or(Token::Unrecognised(part))
+    recognised.unwrap_or(Token::Unrecognised(Unread { text: part, spelling }))
 }
 
 /// The number by which Slurm knows a type: it finds nodes by this number, but counts limits by name (`gres_build_id` in
@@ -78,15 +123,6 @@ pub fn type_id(gres_type: &[u8]) -> u32 {
         // C's char is signed.
         id.wrapping_add((i32::from(byte.cast_signed()).cast_unsigned()) << shift)
     })
-}
-
-/// The name and type that Slurm may read in a part that isn't a plain request: they follow its prefix, which may be
-/// anywhere, and up to 23.02 are between the colons.
-pub(crate) fn hidden_type(part: &[u8]) -> Option<(&[u8], &[u8])> {
-    let prefix = Spelling::Colon.prefix();
-    let at = part.windows(prefix.len()).position(|window| window == prefix)?;
-    let mut fields = part.get(at + prefix.len()..)?.split(|byte| *byte == b':');
-    Some((fields.next()?, fields.next()?))
 }
 
 /// The request as a user would type it after `--gres=`, including the count.
@@ -180,19 +216,21 @@ fn multiplier(suffix: &[u8]) -> Option<u64> {
     base.checked_pow(u32::try_from(power).ok()? + 1)
 }
 
-/// Whether it is a TRES that is built into Slurm and isn't a GRES (slurm.conf(5), AccountingStorageTRES), with or
-/// without a count.
-fn is_other_tres(part: &[u8]) -> bool {
-    const PLAIN: [&[u8]; 8] = [b"cpu", b"mem", b"node", b"billing", b"energy", b"vmem", b"pages", b"none"];
+/// A TRES that is built into Slurm and isn't a GRES (slurm.conf(5), AccountingStorageTRES), with or without a count.
+fn other_tres(part: &[u8]) -> Option<Token<'_>> {
+    const PLAIN: [&[u8]; 7] = [b"mem", b"node", b"billing", b"energy", b"vmem", b"pages", b"none"];
     const WITH_NAME: [&[u8]; 4] = [b"license/", b"bb/", b"fs/", b"ic/"];
     let end = part.iter().position(|byte| b":=".contains(byte)).unwrap_or(part.len());
-    let Some((name, tail)) = part.split_at_checked(end) else { return false };
+    let (name, tail) = part.split_at_checked(end)?;
+    let count = tail.split_first().map_or(Some(1), |(_, count)| number(count))?;
+    if name == b"cpu" {
+        return Some(Token::Cpus(count));
+    }
     let known = PLAIN.contains(&name)
         || WITH_NAME.iter().any(|prefix| name.strip_prefix(*prefix).is_some_and(is_licence));
     // Slurm also finds its prefix in the middle of a token: `license/gres/gpu:2` would be two GPUs.
     let hides_gres = part.windows(4).any(|window| window.eq_ignore_ascii_case(b"gres"));
-    let count_is_plain = tail.split_first().is_none_or(|(_, count)| number(count).is_some());
-    known && count_is_plain && !hides_gres
+    (known && !hides_gres).then_some(Token::Other)
 }
 
 #[cfg(test)]
@@ -201,10 +239,14 @@ mod tests {
     use Spelling::{Colon, Slash};
 
     fn one(text: &str, spelling: Spelling) -> Token<'_> {
-        let mut all = tokens(text.as_bytes(), spelling);
+        let mut all = tokens(text.as_bytes(), spelling).map(|(_, token)| token);
         let first = all.next().unwrap_or(Token::Other);
         assert!(all.next().is_none(), "{text} is one token");
         first
+    }
+
+    fn unread(text: &str, spelling: Spelling) -> Token<'_> {
+        Token::Unrecognised(Unread { text: text.as_bytes(), spelling })
     }
 
     #[test]
@@ -243,7 +285,7 @@ mod tests {
             assert_eq!(one(text, Slash), Token::Gres(Gres { name: b"gpu", gres_type, count: 2 }), "{text}");
         }
         for text in ["gres:gpu=2", "gres:gpu:a40=2"] {
-            assert_eq!(one(text, Colon), Token::Unrecognised(text.as_bytes()), "{text}");
+            assert_eq!(one(text, Colon), unread(text, Colon), "{text}");
         }
     }
 
@@ -287,7 +329,7 @@ mod tests {
         ] {
             for (spelling, prefix) in [(Colon, "gres:"), (Slash, "gres/")] {
                 let sent = format!("{prefix}{tail}");
-                assert_eq!(one(&sent, spelling), Token::Unrecognised(sent.as_bytes()), "{sent}");
+                assert_eq!(one(&sent, spelling), unread(&sent, spelling), "{sent}");
             }
         }
     }
@@ -307,25 +349,20 @@ mod tests {
             "license/gres:1",
             "cpu:4gres/gpu:2",
         ] {
-            assert_eq!(one(text, Slash), Token::Unrecognised(text.as_bytes()), "{text}");
+            assert_eq!(one(text, Slash), unread(text, Slash), "{text}");
         }
-        assert_eq!(one("gres:gpu:2", Slash), Token::Unrecognised(b"gres:gpu:2"), "old spelling, new Slurm");
-        assert_eq!(one("gres/gpu:2", Colon), Token::Unrecognised(b"gres/gpu:2"), "new spelling, old Slurm");
+        assert_eq!(one("gres:gpu:2", Slash), unread("gres:gpu:2", Slash), "old spelling, new Slurm");
+        assert_eq!(one("gres/gpu:2", Colon), unread("gres/gpu:2", Colon), "new spelling, old Slurm");
     }
 
     #[test]
     fn other_tres_ask_for_no_gpu() {
-        for text in [
-            "cpu=2",
-            "cpu:2",
-            "mem=4g",
-            "license/matlab:1",
-            "license/matlab@host:1",
-            "bb/cray=1",
-            "none",
-            "billing=3",
-        ] {
+        for text in ["mem=4g", "license/matlab:1", "license/matlab@host:1", "bb/cray=1", "none", "billing=3"]
+        {
             assert_eq!(one(text, Slash), Token::Other, "{text}");
+        }
+        for (text, cpus) in [("cpu=2", 2), ("cpu:2", 2), ("cpu", 1), ("cpu=2k", 2048)] {
+            assert_eq!(one(text, Slash), Token::Cpus(cpus), "{text}");
         }
     }
 

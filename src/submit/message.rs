@@ -47,6 +47,7 @@ pub fn request(refusal: &Refusal) -> Option<Vec<u8>> {
         Field::Socket => b"--gpus-per-socket=",
         Field::Task => b"--gpus-per-task=",
         Field::Node => b"--gres=",
+        Field::CpusPerGpu | Field::MemPerGpu => return None,
     };
     match rest.get(1..).filter(|_| gres == b"gpu" && refusal.field != Field::Node) {
         Some(count) => Some([option, count].concat()),

@@ -16,7 +16,7 @@
 use std::cell::OnceCell;
 
 use crate::submit::grammar::Gres;
-use crate::submit::request::{Field, Request};
+use crate::submit::request::{Field, Names, Parsed, Qos, Request};
 use under::Under;
 
 mod accounts;
@@ -48,8 +48,6 @@ pub use update::Update;
 
 /// Whole GPUs.
 const GPU: &[u8] = b"gpu";
-/// Shares of a GPU.
-const SHARES: [&[u8]; 2] = [b"mps", b"shard"];
 
 /// The policy's questions to the accounting database.
 pub trait Accounting {
@@ -172,13 +170,15 @@ pub struct Acceptance<'a> {
 
 /// Judges a submission. Total: any bytes give a verdict.
 pub fn judge<'a, A: Accounting>(request: &Request, policy: &'a Policy, accounting: &'a A) -> Verdict<'a> {
-    let case = Judgement::new(*request, policy, accounting, None);
-    let ruling = match case.by_memory(request) {
-        None => case.submission(),
-        Some(share) => share.and_then(|share| {
-            let case = Judgement::new(share.over(request), policy, accounting, None);
-            case.submission().map(|accepted| share.noted(accepted))
-        }),
+    let asked = Parsed::from(*request);
+    let case = Judgement::new(&asked, policy, accounting, None);
+    let ruling = match case.by_memory(&asked) {
+        None => case.judged(),
+        Some(Err(fault)) => Err(case.refused(fault)),
+        Some(Ok(share)) => {
+            let asked = asked.with(&share.fields);
+            Judgement::new(&asked, policy, accounting, None).judged().map(|accepted| share.noted(accepted))
+        }
     };
     ruling.map_or_else(Verdict::Refuse, Verdict::Accept)
 }
@@ -194,16 +194,18 @@ pub fn judge_update<'a, A: Accounting>(
     policy: &'a Policy,
     accounting: &'a A,
 ) -> Verdict<'a> {
-    let existing = &existing.without_defaults();
-    let case = Judgement::new(update.after(existing), policy, accounting, Some((update, existing)));
+    let existing = Parsed::from(existing.without_defaults());
+    let after = update.after(&existing);
+    let case = Judgement::new(&after, policy, accounting, Some((update, &existing)));
     let ruling = match case.by_memory(&update.request) {
-        None => case.update(),
-        Some(share) => share.and_then(|share| {
-            let update = Update { request: share.over(&update.request), ..*update };
-            let request = update.after(existing);
-            let case = Judgement::new(request, policy, accounting, Some((&update, existing)));
-            case.update().map(|accepted| share.noted(accepted))
-        }),
+        None => case.updated(),
+        Some(Err(fault)) => Err(case.refused(fault)),
+        Some(Ok(share)) => {
+            let update = &Update { request: update.request.with(&share.fields), ..update.clone() };
+            let after = update.after(&existing);
+            let case = Judgement::new(&after, policy, accounting, Some((update, &existing)));
+            case.updated().map(|accepted| share.noted(accepted))
+        }
     };
     ruling.map_or_else(Verdict::Refuse, Verdict::Accept)
 }
@@ -211,11 +213,11 @@ pub fn judge_update<'a, A: Accounting>(
 /// The state for judging one request.
 struct Judgement<'r, 'a, A: Accounting> {
     /// What Slurm will act on.
-    request: Request<'r>,
+    request: &'r Parsed<'r>,
     policy: &'a Policy,
     accounting: &'a A,
     /// For an update: the changes, and the current job.
-    update: Option<(&'r Update<'r>, &'r Request<'r>)>,
+    update: Option<(&'r Update<'r>, &'r Parsed<'r>)>,
     /// Whether this judges a correction of gpushare's own: then nothing is let pass.
     again: bool,
     /// See [`Judgement::governing`]; looked up only when needed.
@@ -226,62 +228,63 @@ type Ruling<T> = Result<T, Box<Refusal>>;
 
 impl<'r, 'a, A: Accounting> Judgement<'r, 'a, A> {
     fn new(
-        request: Request<'r>,
+        request: &'r Parsed<'r>,
         policy: &'a Policy,
         accounting: &'a A,
-        update: Option<(&'r Update<'r>, &'r Request<'r>)>,
+        update: Option<(&'r Update<'r>, &'r Parsed<'r>)>,
     ) -> Self {
         Judgement { request, policy, accounting, update, again: false, governing: OnceCell::new() }
     }
 
-    #[inline(never)]
-    fn submission(&self) -> Ruling<Acceptance<'a>> {
-        self.not_too_long(&self.request)?;
+    /// The verdict on a submission, or on an update as if Slurm took it in one step.
+    fn judged(&self) -> Ruling<Acceptance<'a>> {
+        self.not_too_long()?;
         let mut accepted = Acceptance::default();
-        match self.request.qos {
-            Some(list) if list.contains(&b',') => {
-                self.judge_list(list, &mut accepted)?;
-            }
-            Some(name) => {
-                let needed = self.request.may_use_gpus();
-                let qos = needed.then(|| self.accounting.qos_named(name)).flatten();
-                self.judge_grounds(qos, &mut accepted)?;
-                self.favours(name, &mut accepted.remarks);
-            }
-            None => self.under_default_qos(&mut accepted)?,
+        self.judge_types(&mut accepted)?;
+        let rules =
+            [Self::lookalike, Self::site_fault, Self::share_unclear, Self::share_changed, Self::too_large];
+        for rule in rules {
+            self.apply_mode(rule(self), &mut accepted.remarks)?;
         }
-        self.apply_mode(self.lookalike(), &mut accepted.remarks)?;
-        accepted.pin_account = self.account_to_pin();
-        self.apply_mode(self.site_fault(), &mut accepted.remarks)?;
-        self.apply_mode(self.share_unclear(), &mut accepted.remarks)?;
-        self.apply_mode(self.too_large_for_a_node(), &mut accepted.remarks)?;
-        accepted.share = self.share_to_note();
         accepted.excluded_nodes = self.nodes_to_exclude();
         accepted.once = self.depends_on_reservation(&accepted.remarks);
-        let asks_for_env = self.request.batch.is_some_and(|batch| batch.user_env);
-        if asks_for_env && self.policy.drops_user_env {
-            accepted.remarks.push(Remark::Changed(Change::UserEnv));
+        if self.update.is_none() {
+            accepted.pin_account = self.account_to_pin();
+            accepted.share = self.share_to_note();
+            let asks_for_env = self.request.batch.is_some_and(|batch| batch.user_env);
+            if asks_for_env && self.policy.drops_user_env {
+                accepted.remarks.push(Remark::Changed(Change::UserEnv));
+            }
         }
         Ok(accepted)
     }
 
-    fn under_default_qos(&self, accepted: &mut Acceptance<'a>) -> Ruling<()> {
-        let uses_gpus = self.request.may_use_gpus();
-        if !uses_gpus && !self.may_be_favoured() {
-            return Ok(());
-        }
-        match self.accounting.default_qos(&self.request) {
-            DefaultQos::None => self.judge_grounds(None, accepted),
-            DefaultQos::One(qos) => {
-                let name = self.accounting.name(qos);
-                if uses_gpus {
-                    self.judge_grounds(Some(qos), accepted)?;
-                    accepted.pin_qos = Some(name);
-                }
+    /// Judges by the rule of types, under each QOS that the job may get.
+    fn judge_types(&self, accepted: &mut Acceptance<'a>) -> Ruling<()> {
+        let is_concerned = self.update.is_some() || self.request.may_use_gpus();
+        match self.request.wanted_qos() {
+            Qos::List(names) => self.judge_list(names, accepted),
+            Qos::One(name) => {
+                let qos = is_concerned.then(|| self.accounting.qos_named(name)).flatten();
+                self.judge_grounds(qos, accepted)?;
                 self.favours(name, &mut accepted.remarks);
                 Ok(())
             }
-            DefaultQos::OneOf(candidates) => self.judge_all(candidates, accepted),
+            Qos::Default if !is_concerned && !self.may_be_favoured() => Ok(()),
+            Qos::Default => match self.accounting.default_qos(self.request) {
+                DefaultQos::None => self.judge_grounds(None, accepted),
+                DefaultQos::One(qos) => {
+                    let name = self.accounting.name(qos);
+                    let is_named = self.update.is_none_or(|(update, _)| update.request.qos.is_some());
+                    if is_concerned {
+                        self.judge_grounds(Some(qos), accepted)?;
+                        accepted.pin_qos = Some(name).filter(|_| is_named);
+                    }
+                    self.favours(name, &mut accepted.remarks);
+                    Ok(())
+                }
+                DefaultQos::OneOf(candidates) => self.judge_all(candidates, accepted),
+            },
         }
     }
 
@@ -293,9 +296,7 @@ impl<'r, 'a, A: Accounting> Judgement<'r, 'a, A> {
             let fault = self.grounds_fault(self.ground(Some(qos)), accepted);
             // A type that is filled in for one QOS was not judged under the others.
             match fault {
-                Some(fault) if self.mode_of(&fault) == Mode::Default => {
-                    Err(Box::new(self.with_correction(fault)))
-                }
+                Some(fault) if self.mode_of(&fault) == Mode::Default => Err(self.refused(fault)),
                 fault => self.apply_mode(fault, &mut accepted.remarks),
             }
         })
@@ -311,16 +312,16 @@ impl<'r, 'a, A: Accounting> Judgement<'r, 'a, A> {
     }
 
     /// Slurm later tries a list's QOSes, so the job must pass under each that limits all GPUs.
-    fn judge_list(&self, list: &[u8], accepted: &mut Acceptance) -> Ruling<()> {
+    fn judge_list(&self, list: Names, accepted: &mut Acceptance) -> Ruling<()> {
         self.apply_mode(self.faulty_list(list), &mut accepted.remarks)?;
         self.judge_grounds(None, accepted)?;
         if !self.request.may_use_gpus() {
             return Ok(());
         }
-        self.accounting.qoses_named(&governed::members(list)).into_iter().try_for_each(|qos| {
+        self.accounting.qoses_named(&list.of_qoses()).into_iter().try_for_each(|qos| {
             let Some(under @ Under::Total(_)) = self.under_qos(qos) else { return Ok(()) };
             accepted.most_nodes = accepted.most_nodes.or_else(|| self.nodes_to_set());
-            self.apply_mode(self.broken_rule(&self.request, under), &mut accepted.remarks)
+            self.apply_mode(self.broken_rule(self.request, under), &mut accepted.remarks)
         })
     }
 
@@ -335,18 +336,28 @@ impl<'r, 'a, A: Accounting> Judgement<'r, 'a, A> {
 
     /// The first fault under any of them. Also sets the maximum number of nodes.
     fn grounds_fault(&self, ground: Option<Under<'_, A::Qos>>, accepted: &mut Acceptance) -> Option<Refusal> {
-        let fault = ground.and_then(|under| self.broken_rule(&self.request, under));
-        let account = fault.is_none() && self.is_under_an_account(&self.request);
+        let fault = ground.and_then(|under| self.broken_rule(self.request, under));
+        let account = fault.is_none() && self.is_under_an_account(self.request);
         if (ground.is_some() || account) && accepted.most_nodes.is_none() {
             accepted.most_nodes = self.nodes_to_set();
         }
-        fault.or_else(|| account.then(|| self.broken_rule(&self.request, Under::Account)).flatten())
+        fault.or_else(|| account.then(|| self.broken_rule(self.request, Under::Account)).flatten())
+    }
+
+    /// What the user's command says.
+    fn said(&self) -> &'r Parsed<'r> {
+        self.update.map_or(self.request, |(update, _)| &update.request)
     }
 
     /// A refusal with empty values.
     fn refusal(&self, rule: Rule, ground: Ground) -> Refusal {
         let command = self.update.map_or(Command::Submit, |(update, _)| update.command());
         Refusal::new(rule, ground, command)
+    }
+
+    /// A rule of the site's that is broken, and what broke it.
+    fn site_refusal(&self, rule: Rule, asked: Vec<u8>) -> Refusal {
+        Refusal { asked, ..self.refusal(rule, Ground::Site) }
     }
 }
 

@@ -26,11 +26,11 @@ pub struct Wanted {
 /// What gpushare's grammar reads; `None` where it doesn't recognise a token.
 pub fn ours(text: &[u8], spelling: Spelling) -> Option<Vec<Wanted>> {
     let mut all: Vec<Wanted> = Vec::new();
-    for token in grammar::tokens(text, spelling) {
+    for (_, token) in grammar::tokens(text, spelling) {
         let gres = match token {
             Token::Unrecognised(_) => return None,
             Token::Gres(gres) if gres.count > 0 => gres,
-            Token::Gres(_) | Token::Other => continue,
+            Token::Gres(_) | Token::Cpus(_) | Token::Other => continue,
         };
         let same = |known: &&mut Wanted| {
             known.name == gres.name && identity(known.gres_type.as_deref()) == identity(gres.gres_type)

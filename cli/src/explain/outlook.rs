@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use gpushare::submit::grammar::Token;
 use gpushare::submit::policy::{Because, Remark, Rule};
-use gpushare::submit::request::{Field, Request};
+use gpushare::submit::request::{Field, Parsed, Request};
 use gpushare::text::shown::shown;
 
 use super::accounting::Database;
@@ -53,7 +53,7 @@ impl Names {
         if self.gres.is_empty() {
             return None;
         }
-        request.tokens().find_map(|(_, token)| {
+        Parsed::from(*request).tokens().find_map(|(_, token)| {
             let Token::Gres(gres) = token else { return None };
             let name = match gres.gres_type {
                 Some(gres_type) => [gres.name, b":", gres_type].concat(),
@@ -88,11 +88,12 @@ pub fn above(request: &Request, qos: &str, database: &Database, remarks: &[Remar
 /// The minimum that Slurm will count for a request.
 fn asked(request: &Request) -> BTreeMap<String, u64> {
     let mut all: BTreeMap<String, u64> = BTreeMap::new();
-    for field in [Field::Job, Field::Node, Field::Socket, Field::Task] {
+    let parsed = Parsed::from(*request);
+    for field in Field::ALL.into_iter().filter(|field| field.requests()) {
         // If the same GRES is named twice, the last counts.
         let mut here: BTreeMap<(String, String), u64> = BTreeMap::new();
-        for (place, token) in request.tokens() {
-            if let (true, Token::Gres(gres)) = (place == field, token) {
+        for part in parsed.parts_of(field) {
+            if let Token::Gres(gres) = part.token {
                 let text = |text: &[u8]| String::from_utf8_lossy(text).into_owned();
                 let gres_type = gres.gres_type.map(text).unwrap_or_default().to_ascii_lowercase();
                 here.insert((text(gres.name), gres_type), gres.count.saturating_mul(request.times(field)));

@@ -9,7 +9,7 @@ use gpushare::submit::policy::{
     Accounting, Command, DefaultQos, Mode, Owner, Policy, Refusal, ShareRules, TypedLimit, Update, Verdict,
     judge, judge_update,
 };
-use gpushare::submit::request::{Field, Request};
+use gpushare::submit::request::{Field, Parsed, Request};
 use proptest::prelude::*;
 
 use super::options::{self, OptionError, Source};
@@ -129,12 +129,13 @@ impl Owned {
 /// types are added up unless `types`.
 fn asked(request: &Request, types: bool) -> BTreeMap<(&'static str, String), u64> {
     let mut last: BTreeMap<(&'static str, String, String), u64> = BTreeMap::new();
-    for (field, token) in request.tokens() {
+    for (field, token) in Parsed::from(*request).tokens() {
         let place = match field {
             Field::Job => "job",
             Field::Node => "node",
             Field::Socket => "socket",
             Field::Task => "task",
+            Field::CpusPerGpu | Field::MemPerGpu => continue,
         };
         if let Token::Gres(gres) = token {
             let text = |text: &[u8]| text.escape_ascii().to_string();
@@ -156,11 +157,14 @@ fn asked(request: &Request, types: bool) -> BTreeMap<(&'static str, String), u64
 
 /// The other parts of a string: `cpu=2`, licences.
 fn others(request: &Request) -> Vec<Vec<u8>> {
-    let texts = request.tres().filter_map(|(_, text)| text);
+    let texts = Field::ALL.iter().filter(|field| field.requests()).filter_map(|field| request.string(*field));
     let parts = texts.flat_map(|text| text.split(|byte| *byte == b','));
     let spelling = request.spelling;
-    let is_other =
-        |part: &&[u8]| !part.is_empty() && grammar::tokens(part, spelling).all(|token| token == Token::Other);
+    let is_other = |part: &&[u8]| {
+        !part.is_empty()
+            && grammar::tokens(part, spelling)
+                .all(|(_, token)| matches!(token, Token::Cpus(_) | Token::Other))
+    };
     let mut all: Vec<_> = parts.filter(is_other).map(|part| part.replace_colon()).collect();
     all.sort();
     all
@@ -377,12 +381,12 @@ proptest! {
         let (change, existing) = (change.request(release), existing.request(release));
         let existing = Request { qos: Some(was.as_bytes()), ntasks_per_tres: None, partition: Some(b"p"), ..existing };
         let change = Request { qos: qos.map(str::as_bytes), ..change };
-        let update = Update { job: b"7", array: false, request: change, anew: true, others: "" };
+        let update = Update { job: b"7", array: false, request: change.into(), anew: true, others: &[] };
         let Verdict::Refuse(refusal) = judge_update(&update, &existing, &policy, &limits) else { return Ok(()) };
         let Some(line) = tried(&refusal) else { return Ok(()) };
         let owned = Owned::update(&line);
         let request = owned.request(release);
-        let again = Update { job: b"7", array: false, request, anew: true, others: "" };
+        let again = Update { job: b"7", array: false, request: request.into(), anew: true, others: &[] };
         if let Verdict::Refuse(again) = judge_update(&again, &existing, &policy, &limits) {
             return Err(TestCaseError::fail(format!("{line}\n{again:?}\n{change:?}\n{existing:?}")));
         }

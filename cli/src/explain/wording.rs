@@ -2,7 +2,7 @@
 
 use gpushare::submit::message;
 use gpushare::submit::policy::{Acceptance, Accounting, Because, Change, DefaultQos, Policy, Remark, Rule};
-use gpushare::submit::request::Request;
+use gpushare::submit::request::{Parsed, Request};
 use gpushare::text::shown::shown;
 
 use super::accounting::Database;
@@ -61,7 +61,7 @@ fn reason(
     if let Some((rule, why)) = acceptance.remarks.iter().find_map(let_pass) {
         return Ok(format!("{rule} applies, but {why} lets it pass"));
     }
-    if !request.may_use_gpus() {
+    if !Parsed::from(*request).may_use_gpus() {
         return Ok("asks for no GPUs".to_owned());
     }
     let typed =

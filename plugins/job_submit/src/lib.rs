@@ -8,6 +8,7 @@
 
 use std::sync::Arc;
 
+use gpushare::mend::mended;
 use gpushare::submit::counters::{self, Outcome};
 use gpushare::submit::log_line::{PREFIX, Verdict};
 use gpushare::submit::message;
@@ -129,7 +130,7 @@ fn submit(submission: &mut Submission, _submitter: u32) -> ReturnCode {
 fn modify(update: &mut Submission, existing: &dyn Fn() -> Option<Existing>, submitter: u32) -> ReturnCode {
     let Some(policy) = rules() else { return ReturnCode::Failure };
     let goes_on = update.request().releases || update.request().starts_again;
-    let may_have_passed = goes_on && policy.depends_on_reservations();
+    let may_have_passed = goes_on && policy.depends_on_reservations() && mended("reservation-ends");
     let concerns_caps = policy.has_caps && update.request().touches_amounts();
     if !may_have_passed && !concerns_caps && !update.request().touches_rules() {
         return ReturnCode::Accept;
@@ -142,7 +143,7 @@ fn modify(update: &mut Submission, existing: &dyn Fn() -> Option<Existing>, subm
     let changes = Update {
         job: update.job_id().unwrap_or_default(),
         array,
-        request: update.request(),
+        request: update.request().into(),
         anew: daemon::UPDATES_ARE_MADE_ANEW,
         others: &others,
     };

@@ -93,13 +93,15 @@ impl<'a> Submission<'a> {
         unsafe { text::replace(&mut self.description.account, name) }
     }
 
-    /// Writes one of the four GRES requests into the job.
+    /// Writes one of the strings of GRES into the job.
     pub fn set_tres(&mut self, field: Field, value: &[u8]) {
         let place = match field {
             Field::Job => &mut self.description.tres_per_job,
             Field::Node => &mut self.description.tres_per_node,
             Field::Socket => &mut self.description.tres_per_socket,
             Field::Task => &mut self.description.tres_per_task,
+            Field::CpusPerGpu => &mut self.description.cpus_per_tres,
+            Field::MemPerGpu => &mut self.description.mem_per_tres,
         };
         // SAFETY: a string field of the description: null or in Slurm's memory.
         unsafe { text::replace(place, value) }

@@ -5,9 +5,9 @@
 
 use std::fmt::Write;
 
-use crate::submit::grammar::{self, Gres, Spelling, Token};
+use crate::submit::grammar::{Gres, Spelling, Token};
 use crate::submit::policy::{Command, Correction, Refusal, Rule};
-use crate::submit::request::{Field, Memory};
+use crate::submit::request::{Field, Memory, Parsed, Part};
 use crate::text::shown::shell_word;
 
 /// No longer than a user would copy from a terminal.
@@ -73,7 +73,8 @@ fn options(wanted: &Correction) -> Option<Vec<String>> {
     name("account", &wanted.account);
     name("partition", &wanted.partition);
     name("reservation", &wanted.reservation);
-    let of_counts = |whole, part| ratio(wanted, whole, part);
+    let request = &Parsed::from(wanted.borrowed());
+    let of_counts = |whole, part| ratio(request, whole, part);
     if wanted.max_nodes.map(u64::from) != of_counts(Field::Job, Field::Node)
         || wanted.min_nodes != wanted.max_nodes
     {
@@ -89,21 +90,17 @@ fn options(wanted: &Correction) -> Option<Vec<String>> {
     };
     let tasks = wanted.num_tasks.filter(|tasks| *tasks > 0 && !fewer(*tasks));
     words.extend(tasks.map(|tasks| format!("-n{tasks}")));
-    words.extend(cpus_per_task(wanted).map(|cpus| format!("-c{cpus}")));
+    words.extend(cpus_per_task(request).map(|cpus| format!("-c{cpus}")));
     words.extend(positive(each).map(|tasks| format!("--ntasks-per-node={tasks}")));
     words.extend(positive(wanted.sockets_per_node).map(|sockets| format!("--sockets-per-node={sockets}")));
-    for (field, text) in &wanted.tres {
-        let tokens: Vec<_> = grammar::parts(text, wanted.spelling).collect();
-        if !tokens.is_empty() {
-            words.extend(field_options(*field, &tokens, wanted.spelling)?);
+    for field in Field::ALL {
+        let parts: Vec<&Part> = request.parts_of(field).collect();
+        if field == Field::CpusPerGpu {
+            let tasks = positive(wanted.ntasks_per_tres);
+            words.extend(tasks.map(|tasks| format!("--ntasks-per-gpu={tasks}")));
         }
-    }
-    words.extend(positive(wanted.ntasks_per_tres).map(|tasks| format!("--ntasks-per-gpu={tasks}")));
-    let per_gpu =
-        [("--cpus-per-gpu", "", &wanted.cpus_per_tres), ("--mem-per-gpu", "M", &wanted.mem_per_tres)];
-    for (option, unit, text) in per_gpu {
-        if let Some(text) = text.as_deref().filter(|text| !text.is_empty()) {
-            words.push(format!("{option}={}{unit}", of_each_gpu(text, wanted.spelling)?));
+        if !parts.is_empty() {
+            words.extend(field_options(field, &parts, wanted.spelling)?);
         }
     }
     let of_node = wanted.amounts.cpus_per_node.filter(|cpus| Some(*cpus) != wanted.cpus_per_task);
@@ -125,21 +122,23 @@ pub(super) fn memory(mebibytes: u64) -> String {
 }
 
 /// The options that a user must type for one of the strings.
-fn field_options(field: Field, tokens: &[&[u8]], spelling: Spelling) -> Option<Vec<String>> {
-    let bare = |token: &&[u8]| token.strip_prefix(spelling.prefix()).map(word);
+fn field_options(field: Field, parts: &[&Part], spelling: Spelling) -> Option<Vec<String>> {
+    let bare = |part: &&Part| part.text.strip_prefix(spelling.prefix()).map(word);
     match field {
-        Field::Job => Some(vec![format!("--gpus={}", gpus(tokens, spelling)?)]),
-        Field::Socket => Some(vec![format!("--gpus-per-socket={}", gpus(tokens, spelling)?)]),
+        Field::Job => Some(vec![format!("--gpus={}", gpus(parts)?)]),
+        Field::Socket => Some(vec![format!("--gpus-per-socket={}", gpus(parts)?)]),
+        Field::CpusPerGpu => Some(vec![format!("--cpus-per-gpu={}", of_each_gpu(parts)?)]),
+        Field::MemPerGpu => Some(vec![format!("--mem-per-gpu={}M", of_each_gpu(parts)?)]),
         Field::Node => {
-            let all: Option<Vec<_>> = tokens.iter().map(bare).collect();
+            let all: Option<Vec<_>> = parts.iter().map(bare).collect();
             Some(vec![format!("--gres={}", all?.join(","))])
         }
         Field::Task => {
-            let others: Vec<_> = match cpus_of(tokens) {
-                Some(_) => tokens.iter().copied().filter(|token| cpus(token).is_none()).collect(),
-                None => tokens.to_vec(),
-            };
-            match gpus(&others, spelling) {
+            let is_cpus = |part: &&&Part| matches!(part.token, Token::Cpus(_));
+            // Two numbers of CPUs aren't one option.
+            let one = parts.iter().filter(is_cpus).count() == 1;
+            let others: Vec<&Part> = parts.iter().filter(|part| !(one && is_cpus(part))).copied().collect();
+            match gpus(&others) {
                 _ if others.is_empty() => Some(Vec::new()),
                 // Some releases use only the first of several types.
                 Some(gpus) if others.len() == 1 || spelling == Spelling::Colon => {
@@ -147,51 +146,43 @@ fn field_options(field: Field, tokens: &[&[u8]], spelling: Spelling) -> Option<V
                 }
                 // 22.05 has no such option.
                 _ if spelling == Spelling::Colon => None,
-                _ => Some(vec![format!("--tres-per-task={}", word(&others.join(&b',')))]),
+                _ => {
+                    let texts: Vec<_> = others.iter().map(|part| part.text).collect();
+                    Some(vec![format!("--tres-per-task={}", word(&texts.join(&b',')))])
+                }
             }
         }
     }
 }
 
 /// `--cpus-per-task`, which is also a token from 23.11 on.
-fn cpus_per_task(wanted: &Correction) -> Option<u32> {
-    let task = wanted.tres.iter().find(|(field, _)| *field == Field::Task);
-    let token =
-        task.and_then(|(_, text)| cpus_of(&grammar::parts(text, wanted.spelling).collect::<Vec<_>>()));
+fn cpus_per_task(request: &Parsed) -> Option<u32> {
+    let mut tokens = request.parts_of(Field::Task).filter_map(|part| match part.token {
+        Token::Cpus(cpus) => u32::try_from(cpus).ok(),
+        _ => None,
+    });
+    let token = tokens.next().filter(|_| tokens.next().is_none());
     // Slurm derives it from --cpus-per-gpu, and accepts only one of the two.
-    let said = wanted.cpus_per_task.filter(|_| wanted.cpus_per_tres.is_none());
+    let said = request.cpus_per_task.filter(|_| request.cpus_per_tres.is_none());
     token.or_else(|| said.map(u32::from)).filter(|cpus| *cpus > 0)
 }
 
-/// The number in the only token for CPUs.
-fn cpus_of(tokens: &[&[u8]]) -> Option<u32> {
-    let mut all = tokens.iter().filter_map(|token| cpus(token));
-    all.next().filter(|_| all.next().is_none())
-}
-
-/// `a40:2,h100:1`; `None` if a token isn't a GPU.
-fn gpus(tokens: &[&[u8]], spelling: Spelling) -> Option<String> {
-    let one = |token: &&[u8]| match grammar::token(token, spelling) {
+/// `a40:2,h100:1`; `None` if a part isn't a GPU.
+fn gpus(parts: &[&Part]) -> Option<String> {
+    let one = |part: &&Part| match part.token {
         Token::Gres(Gres { name: b"gpu", gres_type: Some(gres_type), count }) => {
             Some(format!("{}:{count}", word(gres_type)))
         }
         Token::Gres(Gres { name: b"gpu", gres_type: None, count }) => Some(count.to_string()),
         _ => None,
     };
-    tokens.iter().map(one).collect::<Option<Vec<_>>>().map(|all| all.join(","))
-}
-
-/// The number in `cpu=2`, to which sbatch converts `--cpus-per-task`.
-fn cpus(token: &[u8]) -> Option<u32> {
-    let rest = token.strip_prefix(b"cpu")?;
-    let number = rest.strip_prefix(b"=").or_else(|| rest.strip_prefix(b":"))?;
-    std::str::from_utf8(number).ok()?.parse().ok()
+    parts.iter().map(one).collect::<Option<Vec<_>>>().map(|all| all.join(","))
 }
 
 /// The number in `gres/gpu:4`, to which sbatch converts `--cpus-per-gpu=4`.
-fn of_each_gpu(text: &[u8], spelling: Spelling) -> Option<u64> {
-    match grammar::token(text, spelling) {
-        Token::Gres(Gres { name: b"gpu", gres_type: None, count }) => Some(count),
+fn of_each_gpu(parts: &[&Part]) -> Option<u64> {
+    match parts {
+        [Part { token: Token::Gres(Gres { name: b"gpu", gres_type: None, count }), .. }] => Some(*count),
         _ => None,
     }
 }
@@ -205,17 +196,9 @@ fn nodes(wanted: &Correction) -> Option<String> {
 
 /// How often one string's count of a GRES goes into another's. From this, sbatch computes a number of nodes, or of
 /// tasks on each; if the command named that number, sbatch would treat it as the user's own.
-fn ratio(wanted: &Correction, whole: Field, part: Field) -> Option<u64> {
-    let entries = |field: Field| {
-        let texts = wanted.tres.iter().filter(move |(place, _)| *place == field);
-        let tokens = texts.flat_map(|(_, text)| grammar::tokens(text, wanted.spelling));
-        tokens.filter_map(|token| match token {
-            Token::Gres(gres) if gres.count > 0 => Some(gres),
-            _ => None,
-        })
-    };
-    entries(whole).find_map(|all| {
-        let each = entries(part).find(|each| (each.name, each.gres_type) == (all.name, all.gres_type))?;
+fn ratio(request: &Parsed, whole: Field, part: Field) -> Option<u64> {
+    request.gres_of(whole).find_map(|all| {
+        let each = request.same_entry(part, &all)?;
         all.count.checked_div(each.count).filter(|times| times * each.count == all.count)
     })
 }
@@ -236,13 +219,11 @@ fn update(wanted: &Correction, job: &str) -> Option<Vec<String>> {
     if wanted.ntasks_per_tres.is_some() || !wanted.options.is_empty() {
         return None;
     }
-    let mut text = |key: &str, text: &Option<Vec<u8>>| {
-        words.extend(text.as_ref().map(|text| format!("{key}={}", word(text))));
-    };
-    text("qos", &wanted.qos);
-    text("account", &wanted.account);
-    text("partition", &wanted.partition);
-    text("reservation", &wanted.reservation);
+    let text = |key: &str, text: Option<&Vec<u8>>| text.map(|text| format!("{key}={}", word(text)));
+    words.extend(text("qos", wanted.qos.as_ref()));
+    words.extend(text("account", wanted.account.as_ref()));
+    words.extend(text("partition", wanted.partition.as_ref()));
+    words.extend(text("reservation", wanted.reservation.as_ref()));
     words.extend(match (wanted.min_nodes, nodes(wanted)) {
         (_, Some(nodes)) => Some(format!("NumNodes={nodes}")),
         (fewest, None) => fewest.map(|fewest| format!("NumNodes={fewest}")),
@@ -257,9 +238,6 @@ fn update(wanted: &Correction, job: &str) -> Option<Vec<String>> {
         Memory::PerNode(each) => format!("MinMemoryNode={each}"),
         Memory::PerCpu(each) => format!("MinMemoryCPU={each}"),
     }));
-    words.extend(wanted.tres.iter().map(|(field, text)| format!("{}={}", field.update_key(), word(text))));
-    for (key, text) in [("CpusPerTres", &wanted.cpus_per_tres), ("MemPerTres", &wanted.mem_per_tres)] {
-        words.extend(text.as_ref().map(|text| format!("{key}={}", word(text))));
-    }
+    words.extend(Field::ALL.into_iter().filter_map(|field| text(field.update_key(), wanted.string(field))));
     Some(words)
 }

@@ -7,8 +7,9 @@
 use super::governed::predicts;
 use super::under::Under;
 use super::{Accounting, GPU, GovernedAccounts, Ground, Judgement, Mode, Policy, Refusal, Rule, shortened};
+use crate::mend::mended;
 use crate::submit::grammar::{Gres, Token};
-use crate::submit::request::Request;
+use crate::submit::request::Parsed;
 use crate::text::pattern::Case;
 
 /// An association that is charged for a job.
@@ -57,30 +58,32 @@ impl Policy {
 impl<'a, A: Accounting> Judgement<'_, 'a, A> {
     /// Whether the rule of types must be checked under the job's associations: at least one of them governs, and the
     /// request doesn't only name the cluster's types.
-    pub(super) fn is_under_an_account(&self, request: &Request) -> bool {
-        if self.policy.accounts == GovernedAccounts::Off {
-            return false;
-        }
+    pub(super) fn is_under_an_account(&self, request: &Parsed) -> bool {
+        self.asks_accounts(request) && !self.governing().is_empty()
+    }
+
+    /// Whether the verdict depends on the job's associations.
+    fn asks_accounts(&self, request: &Parsed) -> bool {
         let passes_under_any =
-            self.update.is_none() && request.is_counted_plainly() && self.names_known_types(request);
-        !passes_under_any && !self.governing().is_empty()
+            || self.update.is_none() && request.is_counted_plainly() && self.names_known_types(request);
+        self.policy.accounts != GovernedAccounts::Off && mended("accounts") && !passes_under_any()
     }
 
     /// The request's fault under the accounts to charge, if any.
-    pub(super) fn account_fault(&self, request: &Request) -> Option<Refusal> {
+    pub(super) fn account_fault(&self, request: &Parsed) -> Option<Refusal> {
         let concerned = self.is_under_an_account(request);
         concerned.then(|| self.broken_rule(request, Under::Account)).flatten()
     }
 
     /// Whether the request names only types of the cluster: then it passes under every association.
-    fn names_known_types(&self, request: &Request) -> bool {
+    fn names_known_types(&self, request: &Parsed) -> bool {
         let mut typed = false;
         let known = request.tokens().all(|(_, token)| match token {
             Token::Gres(gres) if gres.count > 0 && self.policy.gres.has(gres.name) => {
                 typed |= gres.name == GPU;
                 gres.gres_type.is_some_and(|gres_type| self.is_known(gres.name, gres_type))
             }
-            Token::Gres(_) | Token::Other => true,
+            Token::Gres(_) | Token::Cpus(_) | Token::Other => true,
             Token::Unrecognised(_) => false,
         });
         known && (typed || request.ntasks_per_tres() == 0)
@@ -90,7 +93,7 @@ impl<'a, A: Accounting> Judgement<'_, 'a, A> {
     pub(super) fn governing(&self) -> &[Association<'a>] {
         self.governing.get_or_init(|| {
             let mut found: Vec<Association> = Vec::new();
-            self.accounting.associations(&self.request, |one| {
+            self.accounting.associations(self.request, |one| {
                 let new = found.iter().all(|known| known.id != one.id);
                 if new && (self.policy.governs_account(&one) || self.counts_all(&one)) {
                     found.push(one);
@@ -103,7 +106,7 @@ impl<'a, A: Accounting> Judgement<'_, 'a, A> {
     /// Whether an association limits all GPUs, and Slurm might count too few.
     fn counts_all(&self, association: &Association) -> bool {
         self.policy.accounts == GovernedAccounts::Auto
-            && predicts(&self.request)
+            && predicts(self.request)
             && association.limits.iter().any(|limit| limit.gres == GPU && limit.gres_type.is_none())
     }
 
@@ -112,10 +115,10 @@ impl<'a, A: Accounting> Judgement<'_, 'a, A> {
         self.governing().iter().any(|one| self.policy.governs_account(one))
     }
 
-    /// The account of a job that names none, if its limits were looked up.
+    /// The account of a job that names none, if its limits count.
     pub(super) fn account_to_pin(&self) -> Option<&'a [u8]> {
-        let asked = self.request.account.is_none() && self.governing.get().is_some();
-        let owner = if asked { self.accounting.owner(&self.request) } else { None };
+        let asked = self.request.account.is_none() && self.asks_accounts(self.request);
+        let owner = if asked { self.accounting.owner(self.request) } else { None };
         owner.map(|owner| owner.account).filter(|account| !account.is_empty())
     }
 
@@ -160,7 +163,7 @@ impl<'a, A: Accounting> Judgement<'_, 'a, A> {
         let with_limit = with_limit.or_else(|| governing.iter().find(|one| self.counts_all(one)));
         let nearest = || governing.iter().find(|one| !one.own).or(governing.first());
         let one = with_limit.or_else(nearest);
-        let sent = self.update.map_or(&self.request, |(update, _)| &update.request);
+        let sent = self.said();
         let named = [("account", sent.account), ("partition", sent.partition), ("qos", sent.qos)];
         // An update must name what moves the job here; a submission only the account, if it named one.
         let mut named = named.into_iter().take(if self.update.is_some() { 3 } else { 1 });
@@ -175,7 +178,7 @@ impl<'a, A: Accounting> Judgement<'_, 'a, A> {
 
     /// Whether an update charges the job to a governing association that was not charged before, or takes it out of a
     /// QOS that let its request pass.
-    pub(super) fn comes_under_an_account(&self, existing: &Request, update: &Request) -> bool {
+    pub(super) fn comes_under_an_account(&self, existing: &Parsed, update: &Parsed) -> bool {
         let was = existing.qos.unwrap_or_default();
         let lenient = matches!(self.policy.mode(was), Mode::Warn | Mode::Audit);
         let mut before = Vec::new();

@@ -4,14 +4,15 @@
 //! fault, judges the result, and fixes the next fault, until none is left. If a fault can't be fixed, there is no
 //! correction.
 
-use super::refusal::meant;
 use super::under::Under;
 use super::{
-    Accounting, Correction, Field, GPU, Gres, Ground, Judgement, Offer, QUOTED, Refusal, Request, Rule,
-    Update, merged,
+    Accounting, Correction, Field, GPU, Gres, Ground, Judgement, Names, Offer, QUOTED, Refusal, Request,
+    Rule, Update, merged,
 };
-use crate::submit::grammar::{Spelling, Token};
-use crate::submit::request::Amounts;
+use crate::mend::mended;
+use crate::submit::grammar::{Spelling, Token, tokens};
+use crate::submit::request::option::{meant, taken_apart};
+use crate::submit::request::{Description, Parsed};
 
 /// As many faults as a request can have in sequence.
 const ROUNDS: usize = 6;
@@ -19,86 +20,45 @@ const ROUNDS: usize = 6;
 impl Correction {
     /// The same request as a correction.
     fn of(request: &Request) -> Correction {
-        let own = |text: Option<&[u8]>| text.map(<[u8]>::to_vec);
-        let given = |(field, text): (Field, Option<&[u8]>)| Some((field, text?.to_vec()));
-        Correction {
-            spelling: request.spelling,
-            qos: own(request.qos),
-            account: own(request.account),
-            partition: own(request.partition),
-            reservation: own(request.reservation),
-            tres: request.tres().filter_map(given).collect(),
-            cpus_per_tres: own(request.cpus_per_tres),
-            mem_per_tres: own(request.mem_per_tres),
-            ntasks_per_tres: request.ntasks_per_tres,
-            num_tasks: request.num_tasks,
-            min_nodes: request.min_nodes,
-            max_nodes: request.max_nodes,
-            cpus_per_task: request.cpus_per_task,
-            sockets_per_node: request.sockets_per_node,
-            ntasks_per_node: request.ntasks_per_node,
-            amounts: Amounts::default(),
-            options: Vec::new(),
-            beyond: None,
-            open: Vec::new(),
-        }
-    }
-
-    /// Applies the correction to a request.
-    fn over<'s>(&'s self, request: &Request<'s>) -> Request<'s> {
-        let texts = Request {
-            qos: self.qos.as_deref().or(request.qos),
-            account: self.account.as_deref().or(request.account),
-            partition: self.partition.as_deref().or(request.partition),
-            reservation: self.reservation.as_deref().or(request.reservation),
-            cpus_per_tres: self.cpus_per_tres.as_deref().or(request.cpus_per_tres),
-            mem_per_tres: self.mem_per_tres.as_deref().or(request.mem_per_tres),
-            ntasks_per_tres: self.ntasks_per_tres.or(request.ntasks_per_tres),
-            num_tasks: self.num_tasks.or(request.num_tasks),
-            min_nodes: self.min_nodes.or(request.min_nodes),
-            max_nodes: self.max_nodes.or(request.max_nodes),
-            cpus_per_task: self.cpus_per_task.or(request.cpus_per_task),
-            sockets_per_node: self.sockets_per_node.or(request.sockets_per_node),
-            ntasks_per_node: self.ntasks_per_node.or(request.ntasks_per_node),
-            amounts: self.amounts.over(&request.amounts),
-            ..*request
-        };
-        self.tres.iter().fold(texts, |request, (field, text)| request.with(*field, text))
+        let said = Description { nodes: None, excluded_nodes: None, ..request.owned() };
+        Correction { said, options: Vec::new(), beyond: None, open: Vec::new() }
     }
 
     /// The part of it that an update that moves a job may contain ([`Update::others`]).
     fn names_and_gpus(&self) -> Correction {
-        Correction {
-            spelling: self.spelling,
-            qos: self.qos.clone(),
-            account: self.account.clone(),
-            partition: self.partition.clone(),
-            reservation: self.reservation.clone(),
-            tres: self.tres.clone(),
-            beyond: self.beyond,
-            open: self.open.clone(),
-            ..Correction::of(&Request::new(self.spelling))
+        let all = self.said.borrowed();
+        let mut said = Request {
+            qos: all.qos,
+            account: all.account,
+            partition: all.partition,
+            reservation: all.reservation,
+            ..Request::new(all.spelling)
+        };
+        for field in Field::ALL.into_iter().filter(|field| field.requests()) {
+            *said.string_mut(field) = all.string(field).copied();
         }
+        Correction { beyond: self.beyond, open: self.open.clone(), ..Correction::of(&said) }
     }
 
-    /// Sets one of the strings.
-    pub(super) fn set(&mut self, field: Field, text: Vec<u8>) {
-        match self.tres.iter_mut().find(|(place, _)| *place == field) {
-            Some((_, old)) => *old = text,
-            None => self.tres.push((field, text)),
+    /// Sets some of the strings.
+    pub(super) fn set(&mut self, fields: impl IntoIterator<Item = (Field, Vec<u8>)>) {
+        for (field, text) in fields {
+            *self.string_mut(field) = Some(text);
         }
     }
 
     /// Puts placeholders where only the user knows the value.
     fn finished(mut self) -> Correction {
         for (judged, word) in std::mem::take(&mut self.open) {
-            for name in [&mut self.partition, &mut self.reservation] {
+            let said = &mut self.said;
+            for name in [&mut said.partition, &mut said.reservation] {
                 *name = name.take().map(|name| if name == judged { word.clone() } else { name });
             }
-            for (_, text) in &mut self.tres {
-                let parts =
-                    text.split(|byte| *byte == b',').map(|part| if part == judged { &word } else { part });
-                *text = parts.collect::<Vec<_>>().join(&b',');
+            for field in Field::ALL {
+                if let Some(text) = said.string_mut(field) {
+                    let shown = Names::of(text).iter().map(|part| if part == judged { &word } else { part });
+                    *text = shown.collect::<Vec<_>>().join(&b',');
+                }
             }
         }
         self
@@ -136,8 +96,8 @@ impl<A: Accounting> Judgement<'_, '_, A> {
     fn to_begin_with(&self, fault: &Refusal) -> Option<Correction> {
         match self.update {
             Some((update, _)) if update.job.len() <= QUOTED => {
-                let amounts = update.request.amounts;
-                let mut said = Correction { amounts, ..Correction::of(&update.request) };
+                let mut said = Correction::of(&update.request);
+                said.amounts = update.request.amounts;
                 // Not every release takes an empty name for the default.
                 if let (Some([]), Ground::Qos(name)) = (said.qos.as_deref(), &fault.ground) {
                     said.qos = Some(name.clone());
@@ -146,16 +106,23 @@ impl<A: Accounting> Judgement<'_, '_, A> {
             }
             Some(_) => None,
             None => {
-                let all = Correction::of(&self.request);
-                let (qos, partition) = match &fault.ground {
-                    Ground::Qos(name) => (Some(name.clone()), None),
+                let mut all = Correction::of(self.request);
+                let asked = std::mem::take(&mut all.partition);
+                all.qos = None;
+                match &fault.ground {
+                    Ground::Qos(name) => all.qos = Some(name.clone()),
                     Ground::Partition(name) => {
-                        (None, all.partition.or_else(|| Some(name.clone()).filter(|name| !name.is_empty())))
+                        all.partition = asked.or_else(|| Some(name.clone()).filter(|name| !name.is_empty()));
                     }
-                    Ground::Account { .. } | Ground::Site => (None, None),
-                };
-                let account = all.account.clone().filter(|_| matches!(fault.ground, Ground::Account { .. }));
-                Some(Correction { qos, partition, account, reservation: None, ..all })
+                    Ground::Account { .. } | Ground::Site => {}
+                }
+                all.account = all.account.take().filter(|_| matches!(fault.ground, Ground::Account { .. }));
+                all.reservation = None;
+                if !mended("corrections-complete") {
+                    all.num_tasks = None;
+                    all.min_nodes = None;
+                }
+                Some(all)
             }
         }
     }
@@ -164,23 +131,20 @@ impl<A: Accounting> Judgement<'_, '_, A> {
     fn mended(&self, wanted: &mut Correction, fault: &Refusal) -> Option<Option<Refusal>> {
         self.mend(wanted, fault)?;
         let Some((update, existing)) = self.update else {
-            let request = wanted.over(&self.request);
+            let request = self.effective(wanted);
             let again =
-                Judgement { again: true, ..Judgement::new(request, self.policy, self.accounting, None) };
-            let next = again.submission().err().map(|fault| *fault);
+                Judgement { again: true, ..Judgement::new(&request, self.policy, self.accounting, None) };
+            let next = again.judged().err().map(|fault| *fault);
             // What sbatch would make of it isn't judged here.
             return Some(next).filter(|next| next.is_some() || !request.leaves_tasks_to_sbatch());
         };
-        let update = Update {
-            request: wanted.over(&Request::new(wanted.spelling)),
-            others: if *wanted == wanted.names_and_gpus() { "" } else { "more" },
-            ..*update
-        };
-        let request = update.after(existing);
-        let update = Some((&update, existing));
-        let again =
-            Judgement { again: true, ..Judgement::new(request, self.policy, self.accounting, update) };
-        Some(again.update().err().map(|fault| *fault))
+        let request = Parsed::from(wanted.said.borrowed());
+        let others: &[&'static str] = if *wanted == wanted.names_and_gpus() { &[] } else { &["more"] };
+        let update = &Update { request, others, ..update.clone() };
+        let after = update.after(existing);
+        let update = Some((update, existing));
+        let again = Judgement { again: true, ..Judgement::new(&after, self.policy, self.accounting, update) };
+        Some(again.updated().err().map(|fault| *fault))
     }
 
     fn mend(&self, wanted: &mut Correction, fault: &Refusal) -> Option<()> {
@@ -224,8 +188,10 @@ impl<A: Accounting> Judgement<'_, '_, A> {
             Rule::GpuMissing => self.add_gpus(wanted, fault.field, fault.count),
             Rule::TooManyCpus | Rule::TooMuchMemory => self.fit(wanted),
             Rule::TypeOfNone => {
-                for text in [&mut wanted.cpus_per_tres, &mut wanted.mem_per_tres].into_iter().flatten() {
-                    *text = untyped(text, wanted.spelling);
+                let spelling = wanted.spelling;
+                let said = &mut wanted.said;
+                for text in [&mut said.cpus_per_tres, &mut said.mem_per_tres].into_iter().flatten() {
+                    *text = untyped(text, spelling);
                 }
                 Some(())
             }
@@ -258,28 +224,26 @@ impl<A: Accounting> Judgement<'_, '_, A> {
             fault.rule == Rule::QosList || (of_partition && fault.ground == Ground::Partition(Vec::new()));
         // Another fault may have had to be fixed as well.
         let names_alone = self.to_begin_with(fault).is_some_and(|asked| {
-            let rest = wanted.clone();
-            Correction {
-                qos: asked.qos.clone(),
-                partition: asked.partition.clone(),
-                open: Vec::new(),
-                ..rest
-            } == asked
+            let mut rest = wanted.clone();
+            rest.qos.clone_from(&asked.qos);
+            rest.partition.clone_from(&asked.partition);
+            rest.open = Vec::new();
+            rest == asked
         });
         if !named_only || self.update.is_some() || !names_alone {
             return wanted.finished();
         }
-        let (qos, partition) = (wanted.qos, wanted.partition);
-        let nothing = Correction::of(&Request::new(wanted.spelling));
-        Correction { qos, partition, open: wanted.open, ..nothing }.finished()
+        let Correction { said, open, .. } = wanted;
+        let spelling = said.spelling;
+        let said =
+            Description { qos: said.qos, partition: said.partition, spelling, ..Description::default() };
+        Correction { said, options: Vec::new(), beyond: None, open }.finished()
     }
 
     /// The request as it would be judged.
-    pub(super) fn effective<'s>(&'s self, wanted: &'s Correction) -> Request<'s> {
-        match self.update {
-            Some((_, existing)) => wanted.over(&Request::new(wanted.spelling)).over(existing),
-            None => wanted.over(&self.request),
-        }
+    pub(super) fn effective<'s>(&'s self, wanted: &'s Correction) -> Parsed<'s> {
+        let existing: &Request = self.update.map_or(self.request, |(_, existing)| existing);
+        Parsed::from(wanted.said.borrowed().over(existing))
     }
 
     /// Makes a share of an allowed size, counted per node, in a reservation that may have shares.
@@ -312,56 +276,41 @@ impl<A: Accounting> Judgement<'_, '_, A> {
         let goes = |name: &[u8]| {
             name == fault.gres || by_memory == Some(name) || (fault.rule == Rule::WholeGpu && name == GPU)
         };
-        let kept = |part: &[u8]| match crate::submit::grammar::token(part, self.request.spelling) {
+        let kept = |token: Token| match token {
             Token::Gres(gres) => !goes(gres.name),
-            Token::Other => true,
+            Token::Cpus(_) | Token::Other => true,
             Token::Unrecognised(_) => false,
         };
-        let request = self.effective(wanted);
+        let said = wanted.clone();
+        let request = self.effective(&said);
         let gres_type = request.names(|gres| gres.name == fault.gres).and_then(|(_, gres)| gres.gres_type);
         let share = Gres {
             name: &fault.gres,
             gres_type: gres_type.filter(|_| fault.rule != Rule::WholeGpu),
             count: units,
         };
-        let mut fields: Vec<_> = request
-            .tres()
-            .filter_map(|(field, text)| {
-                let text = text?;
-                let parts: Vec<_> = text.split(|byte| *byte == b',').filter(|part| kept(part)).collect();
-                Some((field, parts.join(&b',')))
-            })
-            .collect();
-        let token = merged::written(share, request.spelling);
-        match fields.iter_mut().find(|(field, _)| *field == Field::Node) {
-            Some((_, text)) if !text.is_empty() => *text = [&token, text.as_slice()].join(&b','),
-            Some((_, text)) => *text = token,
-            None => fields.push((Field::Node, token)),
+        for field in Field::ALL.into_iter().filter(|field| field.requests()) {
+            let parts = request.parts_of(field).filter(|part| kept(part.token)).map(|part| part.text);
+            let text = parts.collect::<Vec<_>>().join(&b',');
+            if field == Field::Node {
+                let token = merged::written(share, request.spelling);
+                wanted.set([(field, merged::before(token, Some(&text)))]);
+            } else if request.string(field).is_some() {
+                wanted.set([(field, text)]);
+            }
         }
-        fields.into_iter().for_each(|(field, text)| wanted.set(field, text));
         Some(())
     }
 
     /// Splits `--qos=NAME,--gres=gpu:2` into the options that were meant.
     fn take_apart(&self, wanted: &mut Correction) -> Option<()> {
-        let list = self.update.map_or(self.request.qos, |(update, _)| update.request.qos)?;
-        let mut members = list.split(|byte| *byte == b',');
-        let name = members.next().filter(|name| !name.is_empty() && !name.starts_with(b"-"))?;
-        let mut options: Vec<Vec<u8>> = Vec::new();
-        for member in members.filter(|member| !member.is_empty()) {
-            match options.last_mut() {
-                _ if member.starts_with(b"-") => options.push(member.to_vec()),
-                Some(option) => *option = [option.as_slice(), member].join(&b','),
-                // If several QOSes are named, it is unknown which one was meant.
-                None => return None,
-            }
-        }
+        let (name, options) = taken_apart(Names::of(self.said().qos?))?;
         wanted.qos = Some(name.to_vec());
         for option in options {
             match meant(&option, wanted.spelling) {
                 // Which of the two would apply depends on where each was given.
-                Some((field, _)) if wanted.tres.iter().any(|(place, _)| *place == field) => return None,
-                Some((field, text)) => wanted.set(field, text),
+                Some((field, _)) if wanted.string(field).is_some() => return None,
+                Some(string) => wanted.set([string]),
                 None if self.update.is_some() => return None,
                 None => wanted.options.push(option),
             }
@@ -372,13 +321,9 @@ impl<A: Accounting> Judgement<'_, '_, A> {
 
 /// The tokens of a string without their types.
 fn untyped(text: &[u8], spelling: Spelling) -> Vec<u8> {
-    let plain = |part: &[u8]| match crate::submit::grammar::token(part, spelling) {
-        Token::Gres(gres) => merged::written(Gres { gres_type: None, ..gres }, spelling),
-        Token::Other | Token::Unrecognised(_) => Vec::new(),
-    };
-    text.split(|byte| *byte == b',')
-        .map(plain)
-        .filter(|part| !part.is_empty())
-        .collect::<Vec<_>>()
-        .join(&b',')
+    let plain = tokens(text, spelling).filter_map(|(_, token)| match token {
+        Token::Gres(gres) => Some(merged::written(Gres { gres_type: None, ..gres }, spelling)),
+        Token::Cpus(_) | Token::Other | Token::Unrecognised(_) => None,
+    });
+    plain.collect::<Vec<_>>().join(&b',')
 }

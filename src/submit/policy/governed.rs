@@ -2,14 +2,16 @@
 
 use std::cmp::Ordering;
 
-use super::refusal::{meant, plain};
+use super::refusal::plain;
 use super::under::Under;
 use super::{
     Accounting, ForeignTypes, GPU, Governed, Ground, Judgement, Mode, Offer, Policy, Refusal, Rule,
     TypedLimit, shortened,
 };
+use crate::mend::mended;
 use crate::submit::grammar::{Gres, Spelling, Token};
-use crate::submit::request::{Field, Request};
+use crate::submit::request::option::{is_option, meant};
+use crate::submit::request::{Field, Names, Parsed, Request};
 use crate::text::pattern::Case;
 
 impl Policy {
@@ -36,7 +38,10 @@ impl Policy {
             all || accounting.typed_limits(qos, gres).any(|limit| some(limit.count))
         };
         let deny = self.foreign_types == ForeignTypes::Deny && self.gres.has(GPU);
-        deny && self.share_names().any(|name| self.gres.has(name) && allows(name)) && !limits(GPU)
+        mended("whole-gpus-under-shares")
+            && deny
+            && self.share_names().any(|name| self.gres.has(name) && allows(name))
+            && !limits(GPU)
     }
 
     /// Whether jobs under a QOS with limits on GPU types may use no other types. Slurm itself gives a whole-node job
@@ -62,7 +67,7 @@ impl<A: Accounting> Judgement<'_, '_, A> {
             return Some(Under::Qos(qos));
         }
         let limits_all = self.policy.governed == Governed::Auto && self.accounting.limits_all(qos, GPU);
-        (limits_all && predicts(&self.request)).then_some(Under::Total(qos))
+        (limits_all && predicts(self.request) && mended("limits-on-all")).then_some(Under::Total(qos))
     }
 
     /// The first governed partition in which the job may run.
@@ -72,44 +77,40 @@ impl<A: Accounting> Judgement<'_, '_, A> {
 
     /// A QOS with a comma is Slurm's list of QOSes (24.11 and newer), or two options without a blank between them.
     /// Slurm later tries a list's QOSes by priority, so a list must not contain a governed QOS.
-    pub(super) fn faulty_list(&self, text: &[u8]) -> Option<Refusal> {
-        let named = text.split(|byte| *byte == b',').filter(|name| !name.is_empty()).collect::<Vec<_>>();
-        if let Some(option) = named.iter().find(|member| member.starts_with(b"-")) {
-            let name = named.first().filter(|name| !name.starts_with(b"-"));
-            return Some(self.option_inside(name.copied().unwrap_or_default(), option));
+    pub(super) fn faulty_list(&self, list: Names) -> Option<Refusal> {
+        if let Some(option) = list.iter().find(|member| is_option(member)) {
+            let name = list.iter().find(|name| !name.is_empty()).filter(|name| !is_option(name));
+            return Some(self.option_inside(name.unwrap_or_default(), option));
         }
-        let governed =
-            self.accounting.qoses_named(&members(text)).into_iter().find(|qos| self.governs(*qos))?;
+        let mut qoses = self.accounting.qoses_named(&list.of_qoses()).into_iter();
+        let governed = qoses.find(|qos| self.governs(*qos)).filter(|_| mended("qos-lists"))?;
         let ground = Ground::Qos(self.accounting.name(governed).to_vec());
-        Some(Refusal { asked: shortened(text), ..self.refusal(Rule::QosList, ground) })
+        Some(Refusal { asked: shortened(list.text()), ..self.refusal(Rule::QosList, ground) })
     }
 
     /// `--qos=NAME,--gres=gpu:2`: if the option alone would be refused too, this uses the correction of that refusal.
     fn option_inside(&self, name: &[u8], option: &[u8]) -> Refusal {
         let ground = Ground::Qos(shortened(name));
-        let refusal =
-            Refusal { asked: shortened(option), ..self.refusal(Rule::OptionInsideQos, ground.clone()) };
-        let meant = meant(option, self.request.spelling);
-        let (Some((field, text)), Some(qos)) = (meant, self.accounting.qos_named(name)) else {
-            return refusal;
+        let asked = shortened(option);
+        let fault = || {
+            let meant = [meant(option, self.request.spelling)?];
+            let qos = self.accounting.qos_named(name).filter(|qos| self.governs(*qos))?;
+            self.broken_rule(&self.request.with(&meant), Under::Qos(qos))
         };
-        let alone = self.request.with(field, &text);
-        match self.governs(qos).then(|| self.broken_rule(&alone, Under::Qos(qos))).flatten() {
-            Some(fault) => Refusal { rule: Rule::OptionInsideQos, ground, asked: refusal.asked, ..fault },
-            None => refusal,
+        match fault() {
+            Some(fault) => Refusal { rule: Rule::OptionInsideQos, ground, asked, ..fault },
+            None => Refusal { asked, ..self.refusal(Rule::OptionInsideQos, ground) },
         }
     }
 
     /// The first part of the request that the rule of types doesn't allow.
-    #[inline(never)]
-    pub(super) fn broken_rule(&self, request: &Request, under: Under<A::Qos>) -> Option<Refusal> {
+    pub(super) fn broken_rule(&self, request: &Parsed, under: Under<A::Qos>) -> Option<Refusal> {
         let mut typed = false;
         for (field, token) in request.tokens() {
             match token {
                 Token::Unrecognised(text) => {
-                    let text = text.strip_prefix(request.spelling.prefix()).unwrap_or(text);
                     let refusal = self.type_refusal(Rule::Unreadable, under, GPU, None);
-                    return Some(Refusal { field, asked: shortened(text), ..refusal });
+                    return Some(Refusal { field, asked: shortened(text.shown()), ..refusal });
                 }
                 Token::Gres(gres) if gres.count > 0 && self.policy.gres.has(gres.name) => {
                     if let Some(rule) = self.type_fault(under, gres) {
@@ -121,7 +122,7 @@ impl<A: Accounting> Judgement<'_, '_, A> {
                     }
                     typed |= gres.name == GPU;
                 }
-                Token::Gres(_) | Token::Other => {}
+                Token::Gres(_) | Token::Cpus(_) | Token::Other => {}
             }
         }
         let wanted = !matches!(under, Under::Account) || self.account_counts_gpus();
@@ -149,8 +150,8 @@ impl<A: Accounting> Judgement<'_, '_, A> {
     /// Whether Slurm would invent GPUs because none is named. In an update, 0 means the job's current value, which
     /// plugins can't see.
     pub(super) fn tasks_want_gpus(&self, request: &Request) -> bool {
-        let said = |(update, _): (&super::Update, &Request)| update.request.ntasks_per_tres.is_some();
-        request.ntasks_per_tres() > 0 || self.update.is_some_and(said)
+        let said = self.update.is_some_and(|(update, _)| update.request.ntasks_per_tres.is_some());
+        request.ntasks_per_tres() > 0 || said && mended("zero-tasks-per-gpu")
     }
 
     /// `--ntasks-per-gpu` without a GPU makes slurmctld invent GPUs without a type.
@@ -186,7 +187,7 @@ impl<A: Accounting> Judgement<'_, '_, A> {
             return Some(self.ground_refusal(Rule::OldRequestStays, under));
         };
         if !update.is_alone() {
-            let asked = update.others.as_bytes().to_vec();
+            let asked = update.others.join(", ").into_bytes();
             return Some(Refusal { asked, ..self.ground_refusal(Rule::NotAlone, under) });
         }
         if update.request.names(policed).is_some() {
@@ -196,7 +197,6 @@ impl<A: Accounting> Judgement<'_, '_, A> {
         Some(Refusal { field, count: gres.count, ..refusal })
     }
 
-    #[inline(never)]
     pub(super) fn type_fault(&self, under: Under<A::Qos>, gres: Gres) -> Option<Rule> {
         let known = |gres_type: &[u8]| self.is_known(gres.name, gres_type);
         let qos = match under {
@@ -297,15 +297,6 @@ impl<A: Accounting> Judgement<'_, '_, A> {
     pub(super) fn written(&self, gres_type: &[u8]) -> Vec<u8> {
         shortened(self.policy.written(gres_type))
     }
-}
-
-/// The names of a list, each once: otherwise five hundred names, or one name five hundred times, could keep slurmctld
-/// busy.
-pub(super) fn members(list: &[u8]) -> Vec<&[u8]> {
-    let mut members: Vec<&[u8]> = list.split(|byte| *byte == b',').filter(|name| !name.is_empty()).collect();
-    members.sort_unstable_by_key(|name| name.to_ascii_lowercase());
-    members.dedup_by(|a, b| a.eq_ignore_ascii_case(b));
-    members
 }
 
 /// Whether Slurm counts GPUs before it picks them. Up to 23.11 it counts what it picked, but only up to 23.02 does

@@ -3,27 +3,27 @@
 //! keeps its original name.
 
 use super::refusal::plain;
-use super::{Accounting, Ground, Judgement, Refusal, Rule, shortened};
-use crate::submit::grammar::{self, Spelling, Token};
+use super::{Accounting, Judgement, Refusal, Rule, shortened};
+use crate::mend::mended;
+use crate::submit::grammar::{self, Token};
 
 impl<A: Accounting> Judgement<'_, '_, A> {
     /// The first type in the request that the cluster doesn't have, but whose hash equals that of a type that it has.
     pub(super) fn lookalike(&self) -> Option<Refusal> {
-        let spelling = self.request.spelling;
-        self.request.all_tokens().find_map(|token| {
-            let (gres, gres_type) = match token {
+        self.request.parts().iter().find_map(|part| {
+            let (gres, gres_type) = match part.token {
                 Token::Gres(gres) => (gres.name, gres.gres_type?),
-                Token::Unrecognised(text) if spelling == Spelling::Colon => grammar::hidden_type(text)?,
-                Token::Unrecognised(_) | Token::Other => return None,
+                Token::Unrecognised(text) => text.hidden_type()?,
+                Token::Cpus(_) | Token::Other => return None,
             };
-            let resembles = self.resembled(gres, gres_type)?;
-            let asked = match token {
+            let resembles = self.resembled(gres, gres_type).filter(|_| mended("lookalike"))?;
+            let asked = match part.token {
                 Token::Gres(gres) => plain(gres),
-                Token::Unrecognised(text) => shortened(text.strip_prefix(spelling.prefix()).unwrap_or(text)),
-                Token::Other => Vec::new(),
+                Token::Unrecognised(text) => shortened(text.shown()),
+                Token::Cpus(_) | Token::Other => Vec::new(),
             };
-            let refusal = self.refusal(Rule::TypeResembles, Ground::Site);
-            Some(Refusal { asked, gres: shortened(gres), resembles, ..refusal })
+            let refusal = self.site_refusal(Rule::TypeResembles, asked);
+            Some(Refusal { gres: shortened(gres), resembles, ..refusal })
         })
     }
 

@@ -8,32 +8,37 @@ use super::{
     Accounting, Because, Change, Command, DefaultQos, GPU, Ground, Judgement, LimitAdvice, Mode, Owner,
     Refusal, Remark, Rule, Ruling,
 };
+use crate::mend::mended;
 use crate::submit::grammar::Gres;
-use crate::submit::request::{Field, Request};
+use crate::submit::request::{Field, Names, Partitions, Qos, Request};
 use crate::text::pattern::{Case, Patterns};
 
 impl<A: Accounting> Judgement<'_, '_, A> {
     /// Refuses the request, or records why it passes.
-    #[inline(never)]
     pub(super) fn apply_mode(&self, fault: Option<Refusal>, remarks: &mut Vec<Remark>) -> Ruling<()> {
         let Some(fault) = fault else { return Ok(()) };
         if self.again || fault.rule.holds_in_every_mode() {
-            return Err(Box::new(self.with_correction(fault)));
+            return Err(self.refused(fault));
         }
-        if let Some(because) = self.exemption(&self.request).filter(|because| covers(*because, fault.rule)) {
+        if let Some(because) = self.exemption(self.request).filter(|because| covers(*because, fault.rule)) {
             remarks.push(Remark::Passed(fault, because));
             return Ok(());
         }
         remarks.push(match self.mode_of(&fault) {
-            Mode::Enforce => return Err(Box::new(self.with_correction(fault))),
+            Mode::Enforce => return Err(self.refused(fault)),
             Mode::Warn => Remark::Passed(self.with_correction(fault), Because::Warn),
             Mode::Audit => Remark::Passed(self.with_correction(fault), Because::Audit),
             Mode::Default => match self.with_type(&fault) {
                 Some(change) => Remark::Changed(change),
-                None => return Err(Box::new(self.with_correction(fault))),
+                None => return Err(self.refused(fault)),
             },
         });
         Ok(())
+    }
+
+    /// The refusal, with a correction.
+    pub(super) fn refused(&self, fault: Refusal) -> Box<Refusal> {
+        Box::new(self.with_correction(fault))
     }
 
     /// A request that can't run until its limit is raised: by default the user gets a note.
@@ -57,8 +62,7 @@ impl<A: Accounting> Judgement<'_, '_, A> {
 
     /// For a list, Slurm may choose any QOS: the strictest mode of the governed ones.
     fn mode_of_list(&self) -> Mode {
-        let list = self.request.qos.unwrap_or_default();
-        let names: Vec<&[u8]> = list.split(|byte| *byte == b',').filter(|name| !name.is_empty()).collect();
+        let names = Names::of(self.request.qos.unwrap_or_default()).of_qoses();
         let governing = self.accounting.qoses_named(&names).into_iter().filter(|qos| self.governs(*qos));
         strictest(&governing.map(|qos| self.policy.mode(self.accounting.name(qos))).collect::<Vec<_>>())
     }
@@ -67,9 +71,10 @@ impl<A: Accounting> Judgement<'_, '_, A> {
     fn strictest_mode(&self) -> Mode {
         let mode = |name: &[u8]| self.policy.mode(name);
         let of_qos = |qos: A::Qos| mode(self.accounting.name(qos));
-        let modes: Vec<Mode> = match self.request.qos {
-            Some(list) => list.split(|byte| *byte == b',').map(mode).collect(),
-            None => match self.accounting.default_qos(&self.request) {
+        let modes: Vec<Mode> = match self.request.wanted_qos() {
+            Qos::One(name) => vec![mode(name)],
+            Qos::List(names) => names.of_qoses().into_iter().map(mode).collect(),
+            Qos::Default => match self.accounting.default_qos(self.request) {
                 DefaultQos::None => vec![mode(b"")],
                 DefaultQos::One(qos) => vec![of_qos(qos)],
                 DefaultQos::OneOf(candidates) => candidates.into_iter().map(of_qos).collect(),
@@ -81,23 +86,28 @@ impl<A: Accounting> Judgement<'_, '_, A> {
     /// Whether an update ends a job's exemption, during which it may have got GPUs that Slurm doesn't show.
     pub(super) fn leaves_an_exemption(&self) -> bool {
         let was = self.update.and_then(|(_, existing)| self.exemption(existing));
-        was.is_some() && self.exemption(&self.request).is_none()
+        was.is_some() && self.exemption(self.request).is_none()
     }
 
     /// Why the request is exempt, if it is. A job with a list of partitions or reservations is exempt only if all of
     /// them are.
-    fn exemption<'s>(&'s self, request: &Request<'s>) -> Option<Because> {
+    fn exemption(&self, request: &Request) -> Option<Because> {
         let exempt = &self.policy.exempt;
-        let all = |patterns: &Patterns, list: Option<&[u8]>| {
-            let mut names = list.unwrap_or_default().split(|byte| *byte == b',').peekable();
-            let any = names.peek().is_some_and(|name| !name.is_empty());
-            any && names.all(|name| patterns.match_name(name, Case::Counts))
+        let all = |patterns: &Patterns, list: Names| {
+            let matches = |name: &[u8]| !name.is_empty() && patterns.match_name(name, Case::Counts);
+            !patterns.is_empty() && list.iter().all(matches)
         };
-        if all(&exempt.partitions, self.partitions(request)) {
+        let partitions = match request.partitions() {
+            Partitions::Named(names) => Some(names),
+            Partitions::OfReservation => None,
+            Partitions::Default => self.accounting.default_partition().map(Names::of),
+        };
+        if partitions.is_some_and(|names| all(&exempt.partitions, names)) {
             return Some(Because::Partition);
         }
         // A crontab's job starts again when the reservation may have ended.
-        if !request.recurs && all(&exempt.reservations, request.reservation) {
+        let reservations = request.reservations().filter(|_| !request.recurs);
+        if reservations.is_some_and(|names| all(&exempt.reservations, names)) {
             return Some(Because::Reservation);
         }
         if exempt.users.is_empty() && exempt.accounts.is_empty() {
@@ -114,30 +124,20 @@ impl<A: Accounting> Judgement<'_, '_, A> {
         is_exempt(&exempt.accounts, account).then_some(Because::Account)
     }
 
-    /// The partitions that the job names or will get; `None` if its reservation decides.
-    fn partitions<'s>(&'s self, request: &Request<'s>) -> Option<&'s [u8]> {
-        match request.partition.filter(|list| !list.is_empty()) {
-            Some(list) => Some(list),
-            None if request.partition_is_the_reservations() => None,
-            None => self.accounting.default_partition(),
-        }
-    }
-
     /// The request with the QOS's type where it names none; `None` if that doesn't fix it.
     fn with_type(&self, fault: &Refusal) -> Option<Change> {
         let Ground::Qos(name) = &fault.ground else { return None };
         let qos = self.accounting.qos_named(name)?;
         let gres_type = self.type_to_fill_in(qos, name)?;
-        let written = self.update.map_or(&self.request, |(update, _)| &update.request);
         let fields = match fault.rule {
-            Rule::TypeMissing if fault.gres == GPU => filled(written, &gres_type),
+            Rule::TypeMissing if fault.gres == GPU => filled(self.said(), &gres_type),
             Rule::NtasksPerGpuAlone if fault.command == Command::Submit => {
                 vec![(Field::Job, self.invented(fault, &gres_type)?)]
             }
             _ => return None,
         };
         let given = plain(Gres { name: GPU, gres_type: Some(&gres_type), count: fault.count });
-        let changed = fields.iter().fold(self.request, |request, (field, text)| request.with(*field, text));
+        let changed = self.request.with(&fields);
         let left = self.broken_rule(&changed, Under::Qos(qos)).or_else(|| self.account_fault(&changed));
         if changed.overlong().is_some() || left.is_some() {
             return None;
@@ -175,7 +175,7 @@ fn covers(because: Because, rule: Rule) -> bool {
     let seen_later =
         !matches!(rule, Rule::NtasksPerGpuAlone | Rule::NotRestated | Rule::OldRequestStays | Rule::NotAlone);
     match because {
-        Because::Reservation => seen_later && rule != Rule::QosList,
+        Because::Reservation => seen_later && rule != Rule::QosList || !mended("reservation-seen-later"),
         Because::Partition | Because::Account => rule != Rule::QosList,
         Because::User | Because::Warn | Because::Audit => true,
     }

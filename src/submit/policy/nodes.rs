@@ -2,18 +2,19 @@
 //! puts at least one of each type on every node that it picks (`_set_job_bits1` in
 //! src/plugins/select/cons_tres/gres_select_filter.c).
 
-use super::governed::{members, predicts};
+use super::governed::predicts;
 use super::refusal::plain;
 use super::under::Under;
 use super::{Accounting, Correction, DefaultQos, GPU, Judgement, LimitAdvice, Offer, Refusal, Rule};
+use crate::mend::mended;
 use crate::submit::grammar::{Gres, Token};
-use crate::submit::request::{Field, Request};
+use crate::submit::request::{Field, Parsed, Qos, Request};
 
 impl<A: Accounting> Judgement<'_, '_, A> {
     /// GPUs per task, whose tasks don't fill their nodes. Slurm counts the GPUs of the tasks, but on each node it may
     /// pick GPUs for as many tasks as the job allows there (`_build_tasks_per_node_sock`).
-    pub(super) fn uneven_tasks(&self, request: &Request, under: Under<A::Qos>) -> Option<Refusal> {
-        let (tasks, each) = self.tasks_of_nodes(request)?;
+    pub(super) fn uneven_tasks(&self, request: &Parsed, under: Under<A::Qos>) -> Option<Refusal> {
+        let (tasks, each) = self.tasks_of_nodes(request).filter(|_| mended("uneven-tasks"))?;
         let fits = tasks % each == 0 && tasks / each >= request.min_nodes.unwrap_or(1);
         let asked = format!("{tasks} tasks, {each} on each node").into_bytes();
         let refusal = || self.ground_refusal(Rule::TasksUneven, under);
@@ -23,28 +24,24 @@ impl<A: Accounting> Judgement<'_, '_, A> {
     /// How many tasks a job with GPUs per task has, and how many on each node; `None` if it sets no number of tasks on
     /// a node: then Slurm picks GPUs for the tasks that it places there. It picks what is also requested per node by
     /// that number.
-    fn tasks_of_nodes(&self, request: &Request) -> Option<(u32, u32)> {
+    fn tasks_of_nodes(&self, request: &Parsed) -> Option<(u32, u32)> {
         if !predicts(request) {
             return None;
         }
-        let entry = |place: Field, of: Gres| {
-            let is_it = |(field, gres): &(Field, Gres)| {
-                *field == place && (gres.name, gres.gres_type) == (of.name, of.gres_type)
-            };
-            request.gres().find(is_it).map(|(_, gres)| gres)
-        };
-        let per_task = || request.gres().filter(|(field, _)| *field == Field::Task).map(|(_, gres)| gres);
         // sbatch makes it from a GRES that is requested per node and per task.
         let of_both = || {
-            let mut counts = per_task().filter_map(|gres| Some(entry(Field::Node, gres)?.count / gres.count));
-            counts.find_map(|each| u32::try_from(each).ok())
+            let both = |gres: Gres| Some(request.same_entry(Field::Node, &gres)?.count / gres.count);
+            request.gres_of(Field::Task).filter_map(both).find_map(|each| u32::try_from(each).ok())
         };
         let each = request.ntasks_per_node.map(u32::from).filter(|each| *each > 0).or_else(of_both);
         let each = each.filter(|each| *each > 0)?;
-        let gres =
-            per_task().find(|gres| self.policy.gres.has(gres.name) && entry(Field::Node, *gres).is_none())?;
-        let of_job =
-            || entry(Field::Job, gres).map(|all| u32::try_from(all.count / gres.count).unwrap_or(u32::MAX));
+        let is_alone =
+            |gres: &Gres| self.policy.gres.has(gres.name) && request.same_entry(Field::Node, gres).is_none();
+        let gres = request.gres_of(Field::Task).find(is_alone)?;
+        let of_job = || {
+            let all = request.same_entry(Field::Job, &gres)?;
+            Some(u32::try_from(all.count / gres.count).unwrap_or(u32::MAX))
+        };
         let tasks = request.num_tasks.filter(|tasks| *tasks > 0).or_else(of_job);
         Some(match (tasks, request.ntasks_per_tres()) {
             (Some(tasks), _) => (tasks, each),
@@ -73,21 +70,23 @@ impl<A: Accounting> Judgement<'_, '_, A> {
     /// operators may change: Slurm makes the number of tasks from it, and refuses it last.
     pub(super) fn tasks_not_alone(&self, under: Under<A::Qos>) -> Option<Refusal> {
         let (update, existing) = self.update.filter(|(update, _)| predicts(&update.request))?;
-        let per_task = |(field, gres): (Field, Gres)| field == Field::Task && self.policy.gres.has(gres.name);
         let said = &update.request;
         let numbers = [said.num_tasks, said.min_nodes, said.max_nodes].iter().any(Option::is_some);
-        let changes =
-            numbers || said.ntasks_per_node.is_some() || said.tres().any(|(_, text)| text.is_some());
-        let others = update.others.split(", ");
-        let others = others.filter(|name| !matches!(*name, "" | "NumNodes" | "NumTasks" | "TasksPerNode"));
+        let changes = numbers || said.ntasks_per_node.is_some() || says_gres(said);
         let on_node = said.ntasks_per_node.map(|_| "TasksPerNode");
+        let others = update.others.iter().copied();
+        let others = others.filter(|name| !matches!(*name, "NumNodes" | "NumTasks" | "TasksPerNode"));
         let others = on_node.into_iter().chain(others).collect::<Vec<_>>().join(", ");
         let concerned =
-            existing.gres().any(per_task) || on_node.is_some() && self.request.gres().any(per_task);
-        (changes && !others.is_empty() && concerned).then(|| {
+            self.has_gpus_per_task(existing) || on_node.is_some() && self.has_gpus_per_task(self.request);
+        (changes && !others.is_empty() && concerned && mended("update-alone")).then(|| {
             let refusal = self.ground_refusal(Rule::NotAlone, under);
             Refusal { asked: others.into_bytes(), field: Field::Task, ..refusal }
         })
+    }
+
+    fn has_gpus_per_task(&self, request: &Parsed) -> bool {
+        request.gres_of(Field::Task).any(|gres| self.policy.gres.has(gres.name))
     }
 
     /// An update to more nodes than allowed. Slurm itself refuses such a submission. An update of the GPUs may set the
@@ -96,7 +95,7 @@ impl<A: Accounting> Judgement<'_, '_, A> {
         let (update, existing) = self.update?;
         let derived = self.nodes_of_gpus();
         let now = self.most_nodes(existing).filter(|_| !update.is_alone() || derived.is_some());
-        let most = self.most_nodes(&self.request).into_iter().chain(now).chain(self.most_of_tasks()).min()?;
+        let most = self.most_nodes(self.request).into_iter().chain(now).chain(self.most_of_tasks()).min()?;
         let follows = |tasks: &u32| existing.nodes_follow_tasks && *tasks > most;
         let nodes = self.request.min_nodes.into_iter().chain(derived).find(|nodes| *nodes > most);
         let nodes = nodes.or_else(|| update.request.num_tasks.filter(follows))?;
@@ -109,24 +108,19 @@ impl<A: Accounting> Judgement<'_, '_, A> {
     /// counts no GPU. 24.11 never starts such a job.
     fn most_of_tasks(&self) -> Option<u32> {
         let said = &self.update?.0.request;
-        let per_task = |(field, gres): (Field, Gres)| field == Field::Task && self.policy.gres.has(gres.name);
         let on_node = self.request.ntasks_per_node.is_some_and(|each| each > 0);
-        let concerned = predicts(&self.request)
+        let concerned = predicts(self.request)
             && !on_node
             && (said.min_nodes.is_some() || said.num_tasks.is_some())
-            && self.request.gres().any(per_task);
+            && self.has_gpus_per_task(self.request);
         self.request.num_tasks.filter(|tasks| concerned && *tasks > 0)
     }
 
     /// The number of nodes to which an update of the GPUs sets the job: those for the whole job, by those on each node.
     fn nodes_of_gpus(&self) -> Option<u32> {
         let said = &self.update?.0.request;
-        let of = |place: Field| self.request.gres().filter(move |(field, _)| *field == place);
-        let nodes = of(Field::Job).find_map(|(_, all)| {
-            let same = |(_, each): &(Field, Gres)| (each.name, each.gres_type) == (all.name, all.gres_type);
-            of(Field::Node).find(same).map(|(_, each)| all.count / each.count)
-        });
-        let nodes = nodes.filter(|_| said.tres().any(|(_, text)| text.is_some()))?;
+        let nodes = |all: Gres| Some(all.count / self.request.same_entry(Field::Node, &all)?.count);
+        let nodes = self.request.gres_of(Field::Job).find_map(nodes).filter(|_| says_gres(said))?;
         Some(u32::try_from(nodes).unwrap_or(u32::MAX))
     }
 
@@ -147,9 +141,9 @@ impl<A: Accounting> Judgement<'_, '_, A> {
             .update
             .filter(|(update, _)| !update.is_alone())
             .and_then(|(_, existing)| self.most_nodes(existing));
-        let most = self.most_nodes(&self.request).into_iter().chain(now).min()?;
+        let most = self.most_nodes(self.request).into_iter().chain(now).min()?;
         let ours =
-            |existing: &Request| existing.fewest_nodes && existing.max_nodes == self.most_there(existing);
+            |existing: &Parsed| existing.fewest_nodes && existing.max_nodes == self.most_there(existing);
         let said = match self.update {
             Some((update, existing)) if update.is_alone() && ours(existing) => update.request.max_nodes,
             _ => self.request.max_nodes,
@@ -158,13 +152,13 @@ impl<A: Accounting> Judgement<'_, '_, A> {
             return None;
         }
         // Slurm says itself what is wrong with a maximum that the user named.
-        let most = if said.is_some() { most } else { self.of_partitions(&self.request, most) };
+        let most = if said.is_some() { most } else { self.of_partitions(self.request, most) };
         let there_already = self.update.is_some() && self.request.max_nodes == Some(most);
         (!there_already).then_some(most)
     }
 
     /// [`most_nodes`](Self::most_nodes) in the job's partitions.
-    fn most_there(&self, request: &Request) -> Option<u32> {
+    fn most_there(&self, request: &Parsed) -> Option<u32> {
         self.most_nodes(request).map(|most| self.of_partitions(request, most))
     }
 
@@ -176,17 +170,22 @@ impl<A: Accounting> Judgement<'_, '_, A> {
         let Some(allowed) = self.accounting.most_nodes(request).filter(|allowed| *allowed < most) else {
             return most;
         };
-        let qoses = match request.qos {
-            Some(list) if list.contains(&b',') => self.accounting.qoses_named(&members(list)),
-            Some(name) => self.accounting.qos_named(name).into_iter().collect(),
-            None => match self.accounting.default_qos(request) {
+        let qoses = self.possible_qoses(request);
+        let pass = !qoses.is_empty() && qoses.into_iter().all(|qos| self.accounting.passes_max_nodes(qos));
+        if pass { most } else { allowed.max(1) }
+    }
+
+    /// The QOSes of which the job gets one.
+    pub(super) fn possible_qoses(&self, request: &Request) -> Vec<A::Qos> {
+        match request.wanted_qos() {
+            Qos::List(names) => self.accounting.qoses_named(&names.of_qoses()),
+            Qos::One(name) => self.accounting.qos_named(name).into_iter().collect(),
+            Qos::Default => match self.accounting.default_qos(request) {
                 DefaultQos::None => Vec::new(),
                 DefaultQos::One(qos) => vec![qos],
                 DefaultQos::OneOf(candidates) => candidates,
             },
-        };
-        let pass = !qoses.is_empty() && qoses.into_iter().all(|qos| self.accounting.passes_max_nodes(qos));
-        if pass { most } else { allowed.max(1) }
+        }
     }
 
     /// More GPUs of a type than a limit of the QOS allows at once.
@@ -218,17 +217,9 @@ impl<A: Accounting> Judgement<'_, '_, A> {
 
     /// The maximum number of nodes with which no GPU that is counted for the whole job, or for its tasks, is given
     /// twice; `None` if all are counted as they are picked.
-    #[inline(never)]
-    pub(super) fn most_nodes(&self, request: &Request) -> Option<u32> {
+    pub(super) fn most_nodes(&self, request: &Parsed) -> Option<u32> {
         let filled = self.tasks_of_nodes(request).map(|(tasks, each)| u64::from(tasks / each));
-        let two = request.tres_per_task.is_some() && request.tres_per_node.is_some();
-        if filled.is_none() && request.tres_per_job.is_none() && !two {
-            return None;
-        }
-        let gpus = |place: Field| {
-            let is_one = move |(field, gres): &(Field, Gres)| *field == place && gres.name == GPU;
-            request.gres().filter(is_one).map(|(_, gres)| gres)
-        };
+        let gpus = |field| request.gres_of(field).filter(|gres| gres.name == GPU);
         let on_each = |gres_type| {
             gpus(Field::Node).filter(|gres| gres.gres_type == gres_type).map(|gres| gres.count).max()
         };
@@ -237,7 +228,12 @@ impl<A: Accounting> Judgement<'_, '_, A> {
             let all = gres.count.saturating_mul(u64::from(request.num_tasks?));
             Some(all / on_each(gres.gres_type)?)
         });
-        let most = of_job.chain(of_tasks).chain(filled).min();
+        let most = of_job.chain(of_tasks).chain(filled).min().filter(|_| mended("nodes-of-types"));
         most.map(|nodes| u32::try_from(nodes.max(1)).unwrap_or(u32::MAX))
     }
+}
+
+/// Whether an update says anything about the GRES that a job requests.
+fn says_gres(said: &Request) -> bool {
+    Field::ALL.iter().any(|field| field.requests() && said.string(*field).is_some())
 }

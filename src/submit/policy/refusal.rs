@@ -1,8 +1,10 @@
 //! Why a request is refused or was changed: data for the message and the log, without wording.
 
+use std::ops::{Deref, DerefMut};
+
 use super::{Amount, PerGpu, shortened};
 use crate::submit::grammar::{self, Gres, Spelling};
-use crate::submit::request::{Amounts, Field};
+use crate::submit::request::{Description, Field};
 
 /// How many bytes of a user's text a refusal keeps.
 pub const QUOTED: usize = 120;
@@ -56,47 +58,32 @@ impl Refusal {
     }
 }
 
-/// A command that would be accepted: all its parts that request GPUs, and what belongs to them.
+/// A command that would be accepted: all its parts that request GPUs, and what belongs to them. What is `None` needn't
+/// be named; an update clears an empty string.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Correction {
-    /// How it spells a GRES.
-    pub spelling: Spelling,
-    /// The QOS to name. Here and below, `None` means that the command needn't name it.
-    pub qos: Option<Vec<u8>>,
-    /// The account to name.
-    pub account: Option<Vec<u8>>,
-    /// The partition to name.
-    pub partition: Option<Vec<u8>>,
-    /// The reservation to name.
-    pub reservation: Option<Vec<u8>>,
-    /// The strings with Slurm's prefix; an empty one is cleared by an update.
-    pub tres: Vec<(Field, Vec<u8>)>,
-    /// `--cpus-per-gpu`, with Slurm's prefix.
-    pub cpus_per_tres: Option<Vec<u8>>,
-    /// `--mem-per-gpu`, with Slurm's prefix.
-    pub mem_per_tres: Option<Vec<u8>>,
-    /// `--ntasks-per-gpu`
-    pub ntasks_per_tres: Option<u16>,
-    /// `--ntasks`
-    pub num_tasks: Option<u32>,
-    /// The minimum of `--nodes`.
-    pub min_nodes: Option<u32>,
-    /// The maximum of `--nodes`.
-    pub max_nodes: Option<u32>,
-    /// `--cpus-per-task`
-    pub cpus_per_task: Option<u16>,
-    /// `--sockets-per-node`
-    pub sockets_per_node: Option<u16>,
-    /// `--ntasks-per-node`
-    pub ntasks_per_node: Option<u16>,
-    /// CPUs and memory, if they must change.
-    pub amounts: Amounts,
+    /// What the command says. CPUs and memory only if they must change.
+    pub said: Description<Vec<u8>>,
     /// Other options that were in the QOS's name.
     pub options: Vec<Vec<u8>>,
     /// The requested number of GPUs, if no type has that many.
     pub(super) beyond: Option<u64>,
     /// Values that only the user knows: the text that was judged, and its placeholder.
     pub(super) open: Vec<(Vec<u8>, Vec<u8>)>,
+}
+
+impl Deref for Correction {
+    type Target = Description<Vec<u8>>;
+
+    fn deref(&self) -> &Self::Target {
+        &self.said
+    }
+}
+
+impl DerefMut for Correction {
+    fn deref_mut(&mut self) -> &mut Self::Target {
+        &mut self.said
+    }
 }
 
 /// What made the rule apply.
@@ -277,21 +264,4 @@ pub enum Because {
 /// The token as a user would type it after `--gres=`.
 pub(super) fn plain(gres: Gres) -> Vec<u8> {
     shortened(&grammar::plain(gres))
-}
-
-/// The string into which sbatch converts an option, if the option requests a GRES.
-pub(super) fn meant(option: &[u8], spelling: Spelling) -> Option<(Field, Vec<u8>)> {
-    let options = [
-        (Field::Node, b"--gres=".as_slice(), b"".as_slice()),
-        (Field::Node, b"--gpus-per-node=", b"gpu:"),
-        (Field::Job, b"--gpus=", b"gpu:"),
-        (Field::Task, b"--gpus-per-task=", b"gpu:"),
-        (Field::Socket, b"--gpus-per-socket=", b"gpu:"),
-    ];
-    options.into_iter().find_map(|(field, start, gpu)| {
-        let value = option.strip_prefix(start)?;
-        let tokens = value.split(|byte| *byte == b',').filter(|token| !token.is_empty());
-        let tokens: Vec<_> = tokens.map(|token| [spelling.prefix(), gpu, token].concat()).collect();
-        Some((field, tokens.join(&b',')))
-    })
 }

@@ -1,10 +1,11 @@
 //! Gives a request's GPUs types that count: which type, and how each of its strings changes.
 
 use super::Correction;
-use super::merged::{Now, rewritten, written};
+use super::merged::{Now, before, rewritten, written};
 use super::under::Under;
-use super::{Accounting, Field, GPU, Gres, Judgement, Offer, Request, Rule};
-use crate::submit::grammar::{Spelling, Token};
+use super::{Accounting, Field, GPU, Gres, Judgement, Offer, Parsed, Rule};
+use crate::submit::grammar::{self, Token};
+use crate::submit::request::Part;
 
 /// A type that can be named for a GRES.
 struct Choice {
@@ -22,8 +23,8 @@ impl<A: Accounting> Judgement<'_, '_, A> {
     /// Names a type wherever the rule of types finds a fault: the first type that has enough for the whole job,
     /// otherwise the one that has most. All other tokens stay.
     pub(super) fn retype(&self, wanted: &mut Correction, under: Under<A::Qos>) -> Option<()> {
-        let before = wanted.clone();
-        let request = self.effective(&before);
+        let said = wanted.clone();
+        let request = self.effective(&said);
         let mut chosen: Vec<Choice> = Vec::new();
         for gres in self.at_fault(&request, under) {
             let mut choices = self.choices(&request, under, &gres);
@@ -49,39 +50,36 @@ impl<A: Accounting> Judgement<'_, '_, A> {
                 open(wanted, &fields, choice);
             }
         }
-        fields.into_iter().for_each(|(field, text)| wanted.set(field, text));
+        wanted.set(fields);
         Some(())
     }
 
     /// Names the GPUs again that a job keeps in an update. If none are visible, only the user knows how many there are.
     pub(super) fn restate(&self, wanted: &mut Correction, under: Option<Under<A::Qos>>) -> Option<()> {
-        let before = wanted.clone();
-        let request = self.effective(&before);
-        let kept: Fields = request
-            .gres()
-            .filter_map(|(kept, _)| request.tres().find(|(field, _)| *field == kept))
-            .filter_map(|(field, text)| Some((field, text?.to_vec())))
+        let said = wanted.clone();
+        let request = self.effective(&said);
+        let mut kept: Fields = Field::ALL
+            .into_iter()
+            .filter(|field| request.gres_of(*field).next().is_some())
+            .filter_map(|field| Some((field, request.string(field)?.to_vec())))
             .collect();
         let of_gpus = |gres: &Gres| self.policy.gres.has(gres.name);
         if request.names(of_gpus).is_none() {
             let choice = self.choices(&request, under?, GPU).into_iter().next()?;
-            let token = |count: &str| {
-                let gres_type: &[u8] = if choice.open { b"TYPE" } else { &choice.gres_type };
-                [request.spelling.prefix(), GPU, b":", gres_type, b":", count.as_bytes()].concat()
-            };
+            let gres_type: &[u8] = if choice.open { b"TYPE" } else { &choice.gres_type };
+            let token = [request.spelling.prefix(), GPU, b":", gres_type, b":COUNT"].concat();
             let one =
                 written(Gres { name: GPU, gres_type: Some(&choice.gres_type), count: 1 }, request.spelling);
-            wanted.open.push((one.clone(), token("COUNT")));
+            wanted.open.push((one.clone(), token));
             let old = kept.iter().find(|(field, _)| *field == Field::Node).map(|(_, text)| text.as_slice());
-            wanted.set(Field::Node, old.map_or_else(|| one.clone(), |old| [one.as_slice(), old].join(&b',')));
-            return Some(());
+            kept = vec![(Field::Node, before(one, old))];
         }
-        kept.into_iter().for_each(|(field, text)| wanted.set(field, text));
+        wanted.set(kept);
         Some(())
     }
 
     /// The GRES that need a type.
-    fn at_fault(&self, request: &Request, under: Under<A::Qos>) -> Vec<Vec<u8>> {
+    fn at_fault(&self, request: &Parsed, under: Under<A::Qos>) -> Vec<Vec<u8>> {
         let mut found: Vec<Vec<u8>> = Vec::new();
         let mut typed = false;
         for (_, token) in request.tokens() {
@@ -97,7 +95,7 @@ impl<A: Accounting> Judgement<'_, '_, A> {
                     }
                 }
                 Token::Unrecognised(_) => GPU,
-                Token::Gres(_) | Token::Other => continue,
+                Token::Gres(_) | Token::Cpus(_) | Token::Other => continue,
             };
             if !found.iter().any(|known| known == name) {
                 found.push(name.to_vec());
@@ -110,7 +108,7 @@ impl<A: Accounting> Judgement<'_, '_, A> {
     }
 
     /// The types to choose from: first one that the request names correctly itself, then the others by name.
-    fn choices(&self, request: &Request, under: Under<A::Qos>, gres: &[u8]) -> Vec<Choice> {
+    fn choices(&self, request: &Parsed, under: Under<A::Qos>, gres: &[u8]) -> Vec<Choice> {
         let named = request.names(|token| {
             token.name == gres && token.gres_type.is_some() && self.type_fault(under, *token).is_none()
         });
@@ -137,7 +135,7 @@ impl<A: Accounting> Judgement<'_, '_, A> {
     }
 
     /// Every string that had a fault, with the fault fixed.
-    fn retyped(&self, request: &Request, under: Under<A::Qos>, chosen: &[&Choice]) -> Option<Fields> {
+    fn retyped(&self, request: &Parsed, under: Under<A::Qos>, chosen: &[&Choice]) -> Option<Fields> {
         let gres_type = |name: &[u8]| {
             chosen.iter().find(|choice| choice.gres == name).map(|choice| choice.gres_type.as_slice())
         };
@@ -154,24 +152,22 @@ impl<A: Accounting> Judgement<'_, '_, A> {
                     Some(_) => typed(gres.name, gres.count).map_or(Now::Kept, Now::Asks),
                 }
             }
-            Token::Unrecognised(text) => match count_in(text) {
+            Token::Unrecognised(text) => match text.likely_gpus() {
                 Some(count) if gres_type(GPU).is_some() => typed(GPU, count).map_or(Now::Unclear, Now::Asks),
                 _ => Now::Unclear,
             },
-            Token::Gres(_) | Token::Other => Now::Kept,
+            Token::Gres(_) | Token::Cpus(_) | Token::Other => Now::Kept,
         };
         let mut fields = Vec::new();
-        for (field, text) in request.tres() {
-            let Some(text) = text else { continue };
-            let new = if self.is_replaced(field) {
-                rewritten(text, request.spelling, |token| match form(token) {
-                    Now::Kept => Now::Kept,
-                    Now::Asks(_) | Now::Unclear | Now::Gone => Now::Gone,
-                })
-            } else {
-                rewritten(text, request.spelling, form)
-            }?;
-            if new != text {
+        for field in Field::ALL.into_iter().filter(|field| field.requests()) {
+            let Some(text) = request.string(field) else { continue };
+            let is_replaced = self.is_replaced(field);
+            let new = rewritten(request.parts_of(field), request.spelling, |token| match form(token) {
+                Now::Kept => Now::Kept,
+                _ if is_replaced => Now::Gone,
+                form => form,
+            })?;
+            if new != *text {
                 fields.push((field, new));
             }
         }
@@ -180,17 +176,16 @@ impl<A: Accounting> Judgement<'_, '_, A> {
     }
 
     /// For `--ntasks-per-gpu` alone, adds as many GPUs as Slurm would have invented.
-    fn add_for_tasks(&self, request: &Request, fields: &mut Fields, chosen: &[&Choice]) {
+    fn add_for_tasks(&self, request: &Parsed, fields: &mut Fields, chosen: &[&Choice]) {
         let Some(choice) = chosen.iter().find(|choice| choice.gres == GPU) else { return };
-        let now = fields.iter().fold(*request, |request, (field, text)| request.with(*field, text));
+        let now = request.with(fields);
         let each = u32::from(request.ntasks_per_tres());
         if each == 0 || now.names(|gres| gres.name == GPU && gres.gres_type.is_some()).is_some() {
             return;
         }
         let count = u64::from(request.num_tasks.unwrap_or(1).div_ceil(each).max(1));
         let token = written(Gres { name: GPU, gres_type: Some(&choice.gres_type), count }, request.spelling);
-        let old = now.tres_per_job.filter(|text| !text.is_empty()).map(<[u8]>::to_vec);
-        let text = old.map_or_else(|| token.clone(), |old| [token.as_slice(), &old].join(&b','));
+        let text = before(token, now.tres_per_job);
         fields.retain(|(field, _)| *field != Field::Job);
         fields.push((Field::Job, text));
     }
@@ -201,21 +196,17 @@ impl<A: Accounting> Judgement<'_, '_, A> {
         let names = |token: &Token| match token {
             Token::Gres(gres) => gres.count > 0 && self.policy.gres.has(gres.name),
             Token::Unrecognised(_) => true,
-            Token::Other => false,
+            Token::Cpus(_) | Token::Other => false,
         };
-        let said = |(place, text): (Field, Option<&[u8]>)| place == field && text.is_some();
-        update.request.tokens().any(|(_, token)| names(&token)) && !update.request.tres().any(said)
+        update.request.string(field).is_none() && update.request.tokens().any(|(_, token)| names(&token))
     }
 }
 
 /// The highest number of GPUs of a type that one of the strings requests in total.
-fn total(request: &Request, fields: &Fields, choice: &Choice) -> u64 {
-    let now = fields.iter().fold(*request, |request, (field, text)| request.with(*field, text));
-    let counts = now.tokens().filter_map(|(field, token)| match token {
-        Token::Gres(gres) if is(choice, &gres) => Some(gres.count.saturating_mul(request.times(field))),
-        _ => None,
-    });
-    counts.max().unwrap_or(0)
+fn total(request: &Parsed, fields: &Fields, choice: &Choice) -> u64 {
+    let counts = request.with(fields);
+    let counts = counts.gres().filter(|(_, gres)| is(choice, gres));
+    counts.map(|(field, gres)| gres.count.saturating_mul(request.times(field))).max().unwrap_or(0)
 }
 
 fn is(choice: &Choice, gres: &Gres) -> bool {
@@ -224,18 +215,15 @@ fn is(choice: &Choice, gres: &Gres) -> bool {
 
 /// Reduces the count to what the type has. Possible only if a single string has the count and no number of tasks
 /// depends on it.
-fn reduce(request: &Request, fields: &mut Fields, choice: &Choice) -> Option<()> {
-    let now = fields.iter().fold(*request, |request, (field, text)| request.with(*field, text));
-    let places = now.tokens().filter_map(|(field, token)| match token {
-        Token::Gres(gres) if is(choice, &gres) => Some(field),
-        _ => None,
-    });
-    let places: Vec<_> = places.collect();
+fn reduce(request: &Parsed, fields: &mut Fields, choice: &Choice) -> Option<()> {
+    let said = fields.clone();
+    let now = request.with(&said);
+    let places: Vec<_> = now.gres().filter(|(_, gres)| is(choice, gres)).map(|(field, _)| field).collect();
     let (&[field], 0) = (places.as_slice(), request.ntasks_per_tres()) else { return None };
     let fewest = if field == Field::Job { u64::from(request.min_nodes.unwrap_or(1)) } else { 1 };
     let count = choice.most.checked_div(request.times(field)).filter(|count| *count >= fewest.max(1))?;
     let (_, text) = fields.iter_mut().find(|(place, _)| *place == field)?;
-    *text = rewritten(text, request.spelling, |token| match token {
+    *text = rewritten(now.parts_of(field), request.spelling, |token| match token {
         Token::Gres(gres) if is(choice, &gres) => {
             Now::Asks(Gres { name: &choice.gres, gres_type: Some(&choice.gres_type), count })
         }
@@ -246,40 +234,28 @@ fn reduce(request: &Request, fields: &mut Fields, choice: &Choice) -> Option<()>
 
 /// Shows TYPE instead of the type that was judged.
 fn open(wanted: &mut Correction, fields: &Fields, choice: &Choice) {
-    for (_, text) in fields {
-        for part in text.split(|byte| *byte == b',') {
-            if let Token::Gres(gres) = crate::submit::grammar::token(part, wanted.spelling)
-                && is(choice, &gres)
-            {
-                let shown = written(Gres { gres_type: Some(b"TYPE"), ..gres }, wanted.spelling);
-                wanted.open.push((part.to_vec(), shown));
-            }
+    for (part, token) in fields.iter().flat_map(|(_, text)| grammar::tokens(text, wanted.said.spelling)) {
+        if let Token::Gres(gres) = token
+            && is(choice, &gres)
+        {
+            let shown = written(Gres { gres_type: Some(b"TYPE"), ..gres }, wanted.said.spelling);
+            wanted.open.push((part.to_vec(), shown));
         }
     }
 }
 
-/// How many GPUs a token that can't be read probably means: Slurm looks for its prefix anywhere in it, and the first
-/// number after the name is the most likely count.
-fn count_in(text: &[u8]) -> Option<u64> {
-    let gres = b"gres";
-    let at = text.windows(gres.len()).rposition(|window| window == gres);
-    let rest = at.map_or(text, |at| text.get(at + gres.len()..).unwrap_or_default());
-    let rest = rest.strip_prefix(b":").or_else(|| rest.strip_prefix(b"/")).unwrap_or(rest);
-    let words = rest.strip_prefix(GPU)?.split(|byte| !byte.is_ascii_alphanumeric());
-    let number = |word: &[u8]| std::str::from_utf8(word).ok()?.parse::<u64>().ok();
-    words.filter_map(number).find(|count| (1..=9999).contains(count)).or(Some(1))
-}
-
 /// Every string with an untyped GPU, with types added; omits the others.
-pub(super) fn filled(request: &Request, gres_type: &[u8]) -> Fields {
+pub(super) fn filled(request: &Parsed, gres_type: &[u8]) -> Fields {
     let form = |token: Token| match token {
         Token::Gres(gres) if gres.name == GPU && gres.gres_type.is_none() => {
             Now::Asks(Gres { name: GPU, gres_type: Some(gres_type), count: gres.count })
         }
         _ => Now::Kept,
     };
-    let spelling: Spelling = request.spelling;
-    let fields = request.tres().filter_map(|(field, text)| Some((field, text?)));
-    let typed = fields.filter_map(|(field, text)| Some((field, text, rewritten(text, spelling, form)?)));
-    typed.filter(|(_, before, after)| before != after).map(|(field, _, after)| (field, after)).collect()
+    let is_untyped = |part: &Part| matches!(form(part.token), Now::Asks(_));
+    let fields = Field::ALL.into_iter().filter(|field| field.requests());
+    let fields = fields.filter(|field| request.parts_of(*field).any(is_untyped));
+    fields
+        .filter_map(|field| Some((field, rewritten(request.parts_of(field), request.spelling, form)?)))
+        .collect()
 }

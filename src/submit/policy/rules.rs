@@ -1,7 +1,7 @@
 //! The administrator's rules of submission, from gpushare.conf.
 
+use super::LargestGpu;
 use super::per_gpu::{Caps, MemoryGres};
-use super::{LargestGpu, SHARES};
 use crate::text::pattern::{Case, Patterns};
 use crate::word::words;
 
@@ -50,8 +50,9 @@ pub struct Policy {
 impl Policy {
     /// The GRES for shares of a GPU.
     pub(super) fn share_names(&self) -> impl Iterator<Item = &[u8]> {
+        const SLURMS: [&[u8]; 2] = [b"mps", b"shard"];
         let own = self.share_gres.0.as_bytes();
-        SHARES.into_iter().chain(Some(own).filter(|own| !SHARES.contains(own)))
+        SLURMS.into_iter().chain(Some(own).filter(|own| !SLURMS.contains(own)))
     }
 
     pub(super) fn is_share(&self, name: &[u8]) -> bool {

@@ -8,8 +8,10 @@ use super::{
     Accounting, Because, Change, Correction, GPU, Ground, Judgement, Offer, QosRecord, Refusal, Remark, Rule,
     merged, shortened,
 };
-use crate::submit::grammar::{Gres, Token};
-use crate::submit::request::{Batch, Field, Request};
+use crate::mend::mended;
+use crate::submit::grammar::{Gres, Token, Unread};
+use crate::submit::request::array::throttled;
+use crate::submit::request::{Field, Parsed, Partitions, Request};
 use crate::text::pattern::{Case, Patterns};
 
 mod by_memory;
@@ -18,7 +20,6 @@ mod load;
 
 impl<'a, A: Accounting> Judgement<'_, 'a, A> {
     /// The first part of the request that the site's rules don't allow.
-    #[inline(never)]
     pub(super) fn site_fault(&self) -> Option<Refusal> {
         self.shares_fault().or_else(|| self.gpu_missing()).or_else(|| self.over_caps())
     }
@@ -26,20 +27,20 @@ impl<'a, A: Accounting> Judgement<'_, 'a, A> {
     /// A job without a GPU or a share, in a partition that requires one.
     fn gpu_missing(&self) -> Option<Refusal> {
         let partition = self.matching_partition(&self.policy.gpu_partitions)?;
-        if self.gpu_of(&self.request).is_some() {
+        if self.gpu_of(self.request).is_some() || !mended("gpu-partitions") {
             return None;
         }
         // GPUs that Slurm invents for `--ntasks-per-gpu` alone don't show in any update.
         let (field, count) = match self.request.ntasks_per_tres() {
             0 => (Field::Node, 1),
-            _ => (Field::Job, invented(&self.request)),
+            _ => (Field::Job, invented(self.request)),
         };
         let refusal = self.refusal(Rule::GpuMissing, Ground::Partition(shortened(partition)));
         Some(Refusal { field, count, ..refusal })
     }
 
     /// The first GPU or share that a request names.
-    fn gpu_of<'s>(&self, request: &Request<'s>) -> Option<Gres<'s>> {
+    fn gpu_of<'s>(&self, request: &Parsed<'s>) -> Option<Gres<'s>> {
         let found = request.names(|gres| gres.name == GPU || self.policy.is_share(gres.name));
         found.map(|(_, gres)| gres)
     }
@@ -47,11 +48,8 @@ impl<'a, A: Accounting> Judgement<'_, 'a, A> {
     /// Adds this many GPUs to those that a correction has.
     pub(super) fn add_gpus(&self, wanted: &mut Correction, field: Field, count: u64) -> Option<()> {
         let gpus = merged::written(Gres { name: GPU, gres_type: None, count }, wanted.spelling);
-        let before = wanted.clone();
-        let text =
-            self.effective(&before).tres().find(|(place, _)| *place == field).and_then(|(_, text)| text);
-        let text = text.filter(|text| !text.is_empty());
-        wanted.set(field, text.map_or_else(|| gpus.clone(), |text| [gpus.as_slice(), text].join(&b',')));
+        let old = self.effective(wanted).string(field).copied().map(<[u8]>::to_vec);
+        *wanted.string_mut(field) = Some(merged::before(gpus, old.as_deref()));
         Some(())
     }
 
@@ -71,7 +69,7 @@ impl<'a, A: Accounting> Judgement<'_, 'a, A> {
                     no_whole.map(|partition| self.whole_gpu(partition, gres.count, &plain(gres)))
                 }
                 Token::Unrecognised(text) => self.hidden(text, no_whole),
-                Token::Gres(_) | Token::Other => None,
+                Token::Gres(_) | Token::Cpus(_) | Token::Other => None,
             };
             if let Some(fault) = fault {
                 return Some(fault);
@@ -105,7 +103,7 @@ impl<'a, A: Accounting> Judgement<'_, 'a, A> {
         }
         let leaves = !rules.reservations.is_empty()
             && self.in_share_reservation(existing)
-            && !self.in_share_reservation(&self.request);
+            && !self.in_share_reservation(self.request);
         leaves.then(|| self.refusal(rule, Ground::Site))
     }
 
@@ -115,15 +113,15 @@ impl<'a, A: Accounting> Judgement<'_, 'a, A> {
         let share = || self.request.names(|gres| self.policy.is_share(gres.name)).is_some();
         let rule = !self.policy.shares.reservations.is_empty();
         // A share that passes elsewhere, by the mode or an exemption, may start again.
-        remarks.iter().any(exempt) || rule && share() && self.in_share_reservation(&self.request)
+        remarks.iter().any(exempt) || rule && share() && self.in_share_reservation(self.request)
     }
 
     /// The share to record for the node.
     pub(super) fn share_to_note(&self) -> Option<(&'a str, u64)> {
-        self.share_of(&self.request)
+        self.share_of(self.request)
     }
 
-    fn share_of(&self, request: &Request) -> Option<(&'a str, u64)> {
+    fn share_of(&self, request: &Parsed) -> Option<(&'a str, u64)> {
         let names = [self.policy.share_gres.0.as_str(), "mps", "shard"];
         names.into_iter().find_map(|name| Some((name, request.share(name.as_bytes())?.count)))
     }
@@ -147,43 +145,40 @@ impl<'a, A: Accounting> Judgement<'_, 'a, A> {
     }
 
     fn too_many(&self, share: Gres, most: u64) -> Refusal {
-        let refusal = self.refusal(Rule::ShareSize, Ground::Site);
-        let (gres, asked, offer) = (shortened(share.name), plain(share), Offer::UpTo(most));
-        Refusal { gres, count: share.count, asked, offer, ..refusal }
+        let refusal = self.site_refusal(Rule::ShareSize, plain(share));
+        Refusal { gres: shortened(share.name), count: share.count, offer: Offer::UpTo(most), ..refusal }
     }
 
     fn unclear(&self, name: &[u8], field: Field, token: Token) -> Option<Refusal> {
         let (asked, count) = match token {
             Token::Gres(gres) if gres.name == name && gres.count > 0 => (plain(gres), gres.count),
-            Token::Unrecognised(text) if text.windows(name.len()).any(|window| window == name) => {
-                (shortened(text), 1)
-            }
+            Token::Unrecognised(text) if text.mentions(name) => (shortened(text.shown()), 1),
             _ => return None,
         };
-        let refusal = self.refusal(Rule::ShareForm, Ground::Site);
-        Some(Refusal { field, asked, count, gres: shortened(name), ..refusal })
+        let refusal = self.site_refusal(Rule::ShareForm, asked);
+        Some(Refusal { field, count, gres: shortened(name), ..refusal })
     }
 
     /// slurmctld keeps a share's note as it was at submission. For mps, the node also has Slurm's own count.
     pub(super) fn share_changed(&self) -> Option<Refusal> {
         let (_, existing) = self.update?;
-        let (was, is) = (self.share_of(existing), self.share_of(&self.request));
+        let (was, is) = (self.share_of(existing), self.share_of(self.request));
         let gres = self.policy.share_gres.0.as_str();
         let concerned = |share: Option<(&str, u64)>| share.is_some_and(|(name, _)| name == gres);
         if gres == "mps" || was == is || !(concerned(was) || concerned(is)) {
             return None;
         }
         let asked = is.or(was).map(|(name, units)| format!("{name}:{units}")).unwrap_or_default();
-        Some(Refusal { asked: asked.into_bytes(), ..self.refusal(Rule::ShareFixed, Ground::Site) })
+        Some(self.site_refusal(Rule::ShareFixed, asked.into_bytes()))
     }
 
     fn share_fault(&self, field: Field, gres: Gres) -> Option<Refusal> {
         let rules = &self.policy.shares;
         let refusal = |rule, offer| {
-            let refusal = self.refusal(rule, Ground::Site);
-            Refusal { gres: shortened(gres.name), count: gres.count, asked: plain(gres), offer, ..refusal }
+            let refusal = self.site_refusal(rule, plain(gres));
+            Refusal { gres: shortened(gres.name), count: gres.count, offer, ..refusal }
         };
-        if !rules.reservations.is_empty() && !self.in_share_reservation(&self.request) {
+        if !rules.reservations.is_empty() && !self.in_share_reservation(self.request) {
             let names = rules.reservations.iter().map(str::to_owned).collect();
             return Some(Refusal { field, ..refusal(Rule::ShareReservation, Offer::Reservations(names)) });
         }
@@ -195,24 +190,18 @@ impl<'a, A: Accounting> Judgement<'_, 'a, A> {
 
     fn in_share_reservation(&self, request: &Request) -> bool {
         // A crontab's job starts again when the reservation may have ended.
-        if request.recurs {
-            return false;
-        }
-        let list = request.reservation.unwrap_or_default();
+        let names = request.reservations().filter(|_| !request.recurs);
         let fits = |name: &[u8]| self.policy.shares.reservations.occur_in(name, Case::Counts);
-        list.split(|byte| *byte == b',').all(|name| !name.is_empty() && fits(name))
+        names.is_some_and(|names| names.iter().all(|name| !name.is_empty() && fits(name)))
     }
 
     /// Slurm finds names of GRES inside tokens that aren't plain requests, so this must too.
-    fn hidden(&self, text: &[u8], no_whole: Option<&[u8]>) -> Option<Refusal> {
+    fn hidden(&self, text: Unread, no_whole: Option<&[u8]>) -> Option<Refusal> {
         let rules = &self.policy.shares;
-        let has = |name: &[u8]| text.windows(name.len()).any(|window| window == name);
         let on_shares = !rules.reservations.is_empty() || !rules.sizes.is_empty();
-        let share = on_shares && self.policy.share_names().any(has);
-        let whole = no_whole.is_some() && has(GPU);
-        let text = text.strip_prefix(self.request.spelling.prefix()).unwrap_or(text);
-        (share || whole)
-            .then(|| Refusal { asked: shortened(text), ..self.refusal(Rule::Unreadable, Ground::Site) })
+        let share = on_shares && self.policy.share_names().any(|name| text.mentions(name));
+        let whole = no_whole.is_some() && text.mentions(GPU);
+        (share || whole).then(|| self.site_refusal(Rule::Unreadable, shortened(text.shown())))
     }
 
     fn whole_gpu(&self, partition: &[u8], count: u64, asked: &[u8]) -> Refusal {
@@ -237,7 +226,7 @@ impl<'a, A: Accounting> Judgement<'_, 'a, A> {
     /// The first partition that matches and in which the job may run. It is unknown here which partition Slurm will
     /// take from a reservation; then the name is empty.
     pub(super) fn matching_partition(&self, patterns: &Patterns) -> Option<&[u8]> {
-        self.matching_partition_of(&self.request, patterns)
+        self.matching_partition_of(self.request, patterns)
     }
 
     fn matching_partition_of<'s>(&'s self, request: &Request<'s>, patterns: &Patterns) -> Option<&'s [u8]> {
@@ -245,10 +234,10 @@ impl<'a, A: Accounting> Judgement<'_, 'a, A> {
         if patterns.is_empty() {
             return None;
         }
-        match request.partition.filter(|list| !list.is_empty()) {
-            Some(list) => list.split(|byte| *byte == b',').find(listed),
-            None if request.partition_is_the_reservations() => Some(b""),
-            None => self.accounting.default_partition().filter(listed),
+        match request.partitions() {
+            Partitions::Named(names) => names.iter().find(listed),
+            Partitions::OfReservation => Some(b""),
+            Partitions::Default => self.accounting.default_partition().filter(listed),
         }
     }
 
@@ -257,7 +246,7 @@ impl<'a, A: Accounting> Judgement<'_, 'a, A> {
         let sets = |record: &QosRecord| {
             record.requeue.is_some() || record.append.is_some() || record.throttle.is_some()
         };
-        self.request.batch.is_some() && self.policy.records.iter().any(sets)
+        self.update.is_none() && self.request.batch.is_some() && self.policy.records.iter().any(sets)
     }
 
     /// Applies what the QOS sets for a batch job, unless the job itself sets it.
@@ -276,69 +265,6 @@ impl<'a, A: Accounting> Judgement<'_, 'a, A> {
         {
             let (tasks, over_minutes) = (throttle.tasks, throttle.over_minutes);
             remarks.push(Remark::Changed(Change::Throttle { qos: name(), array, tasks, over_minutes }));
-        }
-    }
-}
-
-/// The array with at most `tasks` at once; `None` if it is short, small or already throttled.
-fn throttled(batch: &Batch, tasks: u32, over_minutes: u32) -> Option<Vec<u8>> {
-    let array = batch.array.filter(|array| !array.is_empty())?;
-    if batch.time_limit.is_some_and(|minutes| minutes <= over_minutes) {
-        return None;
-    }
-    let mut halves = array.splitn(2, |byte| *byte == b'%');
-    let indices = halves.next()?;
-    // Slurm refuses text that isn't a number; 0 means "all at once".
-    let own =
-        halves.next().map(|text| std::str::from_utf8(text).ok().and_then(|text| text.parse::<u32>().ok()));
-    let few = match own {
-        Some(None) => true,
-        Some(Some(own)) => own != 0 && own <= tasks,
-        None => false,
-    };
-    if few || size(indices)? <= u64::from(tasks) {
-        return None;
-    }
-    Some([indices, format!("%{tasks}").as_bytes()].concat())
-}
-
-/// How many tasks `0-15:4,20` has; `None` if Slurm wouldn't read it.
-fn size(indices: &[u8]) -> Option<u64> {
-    let number = |text: &str| text.parse::<u32>().ok().map(u64::from);
-    std::str::from_utf8(indices).ok()?.split(',').try_fold(0_u64, |sum, part| {
-        let (range, step) = part.split_once(':').unwrap_or((part, "1"));
-        let (first, last) = range.split_once('-').unwrap_or((range, range));
-        let steps = number(last)?.checked_sub(number(first)?)?.checked_div(number(step)?)?;
-        sum.checked_add(steps + 1)
-    })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn long_arrays_are_throttled() {
-        for (array, minutes, expected) in [
-            ("0-127", Some(121), Some("0-127%8")),
-            ("0-127", None, Some("0-127%8")),
-            ("0-127", Some(120), None),
-            ("0-127%16", None, Some("0-127%8")),
-            ("0-127%0", None, Some("0-127%8")),
-            ("0-127%4", None, None),
-            ("0-127%x", None, None),
-            ("0-7", None, None),
-            ("1,3,5", None, None),
-            ("0-100:10", None, Some("0-100:10%8")),
-            ("0-70:10", None, None),
-            ("9-1", None, None),
-            ("0-127:0", None, None),
-            ("junk", None, None),
-            ("", None, None),
-        ] {
-            let batch = Batch { array: Some(array.as_bytes()), time_limit: minutes, ..Batch::default() };
-            let found = throttled(&batch, 8, 120).map(|text| String::from_utf8(text).unwrap());
-            assert_eq!(found.as_deref(), expected, "{array} {minutes:?}");
         }
     }
 }

@@ -2,7 +2,7 @@
 //! there, and the share would fail.
 
 use super::refusal::plain;
-use super::{Accounting, Ground, Judgement, Offer, Refusal, Rule};
+use super::{Accounting, Judgement, Offer, Refusal, Rule};
 use crate::submit::grammar::Gres;
 use crate::text::hostlist;
 
@@ -17,15 +17,15 @@ pub struct LargestGpu {
 
 impl<A: Accounting> Judgement<'_, '_, A> {
     /// A share that is larger than the GPUs of a node that the job names.
-    pub(super) fn too_large_for_a_node(&self) -> Option<Refusal> {
+    pub(super) fn too_large(&self) -> Option<Refusal> {
         let share = self.placed_share()?;
         let mut named = names(self.request.nodes?);
         let (node, units) =
             named.find_map(|node| self.too_small(&node, share.count).map(|units| (node, units)))?;
         let asked = [&plain(share), b" on ".as_slice(), node.as_bytes()].concat();
         let offer = Offer::UpTo(units);
-        let refusal = self.refusal(Rule::ShareSize, Ground::Site);
-        Some(Refusal { gres: share.name.to_vec(), count: share.count, asked, offer, ..refusal })
+        let refusal = self.site_refusal(Rule::ShareSize, asked);
+        Some(Refusal { gres: share.name.to_vec(), count: share.count, offer, ..refusal })
     }
 
     /// The nodes on which an accepted job must not run, including those that it excludes itself; `None` if it already

@@ -352,13 +352,13 @@ proptest::proptest! {
     ) {
         let request = node("qos_lafferty", &text);
         if rule(&request, &Policy::default()).is_none() {
-            for (_, token) in request.tokens() {
+            for (_, token) in Parsed::from(request).tokens() {
                 let harmless = match token {
                     Token::Gres(gres) => {
                         let policed = GovernedGres::default().has(gres.name);
                         !policed || gres.count == 0 || (gres.name == b"gpu" && gres.gres_type == Some(b"a40"))
                     }
-                    Token::Other => true,
+                    Token::Cpus(_) | Token::Other => true,
                     Token::Unrecognised(_) => false,
                 };
                 proptest::prop_assert!(harmless, "{text}");

@@ -1,34 +1,34 @@
 //! An update of a pending job, the resulting job, and the verdict on both.
 
 use super::{
-    Acceptance, Accounting, Change, Command, DefaultQos, Ground, Judgement, Refusal, Remark, Rule, Ruling,
-    shortened,
+    Acceptance, Accounting, Change, Command, Ground, Judgement, Refusal, Remark, Rule, Ruling, shortened,
 };
-use crate::submit::request::Request;
+use crate::mend::mended;
+use crate::submit::request::{Parsed, Request};
 
 /// An update of a job, as a user sends it.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Update<'a> {
     /// The job as the user names it, such as `12_3`.
     pub job: &'a [u8],
     /// Whether that is a whole array.
     pub array: bool,
     /// The changes; `None` leaves a value as it is.
-    pub request: Request<'a>,
+    pub request: Parsed<'a>,
     /// Whether this Slurm makes the job's request anew from its strings, as from 23.02 on. Up to 22.05 it changes
     /// entries of the old request, and keeps those that are no longer named.
     pub anew: bool,
     /// What it changes beside QOS, account, partition, reservation, GPUs and what goes with any of them, as scontrol
-    /// names it; empty for nothing. slurmctld applies an update's fields one by one, the GPUs after most others, and
+    /// names it. slurmctld applies an update's fields one by one, the GPUs after most others, and
     /// keeps those already applied when it refuses one. So if anything else is in the update, the QOS may change
     /// without the GPUs.
-    pub others: &'a str,
+    pub others: &'a [&'static str],
 }
 
 impl<'a> Update<'a> {
     /// Whether it changes nothing else.
     pub(super) fn is_alone(&self) -> bool {
-        self.others.is_empty()
+        self.others.is_empty() || !mended("update-alone")
     }
 
     /// The refusal of a command that names more than slurmctld should read at once.
@@ -42,26 +42,27 @@ impl<'a> Update<'a> {
     }
 
     /// The job after the update.
-    pub(super) fn after<'b>(&self, existing: &Request<'b>) -> Request<'b>
+    pub(super) fn after<'b>(&self, existing: &Parsed<'b>) -> Parsed<'b>
     where
         'a: 'b,
     {
-        let request = self.request.over(existing);
+        let after = self.request.over(existing);
         // `scontrol update qos=` gives the job its default QOS again.
-        Request { qos: request.qos.filter(|name| !name.is_empty()), ..request }
+        let qos = after.qos.filter(|name| !name.is_empty());
+        after.with_names_of(&Request { qos, ..*after })
     }
 }
 
 impl<'a, A: Accounting> Judgement<'_, 'a, A> {
     /// Slurm takes an update in steps, the names first and the GPUs late, and may refuse a step of which the user said
     /// nothing. So a job moves only if it may also be there with its old GPUs.
-    pub(super) fn update(&self) -> Ruling<Acceptance<'a>> {
+    pub(super) fn updated(&self) -> Ruling<Acceptance<'a>> {
         let mut passed = Vec::new();
         let left = self.left_behind(&mut passed);
         if let Some(left) = left.clone().filter(|_| self.again) {
             return Err(left);
         }
-        match (self.update_as_sent(), left) {
+        match (self.judged(), left) {
             (Ok(_), Some(left)) => Err(left),
             (Err(fault), Some(left)) if fault.rule.is_about_gpus() => Err(left),
             (ruling, _) => ruling.map(|mut accepted| {
@@ -88,12 +89,11 @@ impl<'a, A: Accounting> Judgement<'_, 'a, A> {
 
     /// What is wrong with the job under its new names and with everything else as it is, if it isn't let pass.
     fn left_behind(&self, passed: &mut Vec<Remark>) -> Option<Box<Refusal>> {
-        let (_, existing) = self.update.filter(|_| self.moves())?;
-        let Request { qos, account, partition, reservation, .. } = self.request;
-        let moved = Request { qos, account, partition, reservation, ..*existing };
+        let (_, existing) = self.update.filter(|_| self.moves() && mended("moves-by-halves"))?;
+        let moved = existing.with_names_of(self.request);
         let refusal = |ground: Ground| Box::new(self.refusal(Rule::OldRequestStays, ground));
-        let case = Judgement::new(moved, self.policy, self.accounting, None);
-        match case.submission() {
+        let case = Judgement::new(&moved, self.policy, self.accounting, None);
+        match case.judged() {
             Err(fault) => {
                 let Refusal { ground, correction, .. } = *fault;
                 Some(Box::new(Refusal { correction, ..*refusal(ground) }))
@@ -112,38 +112,5 @@ impl<'a, A: Accounting> Judgement<'_, 'a, A> {
                 })
             }
         }
-    }
-
-    #[inline(never)]
-    fn update_as_sent(&self) -> Ruling<Acceptance<'a>> {
-        let Some((update, _)) = self.update else { return Ok(Acceptance::default()) };
-        self.not_too_long(&update.request)?;
-        let mut accepted = Acceptance::default();
-        match (update.request.qos, self.request.qos) {
-            (Some(list), _) if list.contains(&b',') => {
-                self.judge_list(list, &mut accepted)?;
-            }
-            (_, Some(name)) => {
-                let qos = self.accounting.qos_named(name);
-                self.judge_grounds(qos, &mut accepted)?;
-            }
-            (_, None) => match self.accounting.default_qos(&self.request) {
-                DefaultQos::One(qos) => {
-                    self.judge_grounds(Some(qos), &mut accepted)?;
-                    accepted.pin_qos =
-                        Some(self.accounting.name(qos)).filter(|_| update.request.qos.is_some());
-                }
-                DefaultQos::OneOf(candidates) => self.judge_all(candidates, &mut accepted)?,
-                DefaultQos::None => self.judge_grounds(None, &mut accepted)?,
-            },
-        }
-        self.apply_mode(self.lookalike(), &mut accepted.remarks)?;
-        self.apply_mode(self.site_fault(), &mut accepted.remarks)?;
-        self.apply_mode(self.share_unclear(), &mut accepted.remarks)?;
-        self.apply_mode(self.share_changed(), &mut accepted.remarks)?;
-        self.apply_mode(self.too_large_for_a_node(), &mut accepted.remarks)?;
-        accepted.excluded_nodes = self.nodes_to_exclude();
-        accepted.once = self.depends_on_reservation(&accepted.remarks);
-        Ok(accepted)
     }
 }

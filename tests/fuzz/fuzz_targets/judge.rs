@@ -10,7 +10,7 @@ mod accounting;
 use accounting::{Database, GOVERNED, is_type};
 use gpushare::submit::grammar::{Spelling, Token};
 use gpushare::submit::policy::{Policy, Verdict, judge};
-use gpushare::submit::request::{LONGEST, Request};
+use gpushare::submit::request::{LONGEST, Parsed, Request};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|data: &[u8]| {
@@ -41,14 +41,14 @@ fn check(request: &Request) {
         [request.tres_per_node, request.tres_per_job, request.tres_per_task, request.tres_per_socket];
     assert!(strings.iter().flatten().all(|text| text.len() <= LONGEST), "too long");
     let mut gpus = 0;
-    for (_, token) in request.tokens() {
+    for (_, token) in Parsed::from(*request).tokens() {
         match token {
-            Token::Unrecognised(part) => panic!("\"{}\" was accepted", part.escape_ascii()),
+            Token::Unrecognised(part) => panic!("\"{}\" was accepted", part.shown().escape_ascii()),
             Token::Gres(gres) if gres.name == b"gpu" && gres.count > 0 => {
                 assert!(gres.gres_type.is_some_and(is_type), "{gres:?} was accepted");
                 gpus += 1;
             }
-            Token::Gres(_) | Token::Other => {}
+            Token::Gres(_) | Token::Cpus(_) | Token::Other => {}
         }
     }
     assert!(gpus > 0 || request.ntasks_per_tres() == 0, "tasks per GPU with no typed GPU were accepted");

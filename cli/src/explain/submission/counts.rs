@@ -5,8 +5,7 @@
 //! sbatch shares with slurmctld to check a request for GRES (src/interfaces/gres.c: `gres_job_state_validate`,
 //! `_test_gres_cnt`).
 
-use gpushare::submit::grammar::Token;
-use gpushare::submit::request::{Field, Request};
+use gpushare::submit::request::{Field, Parsed, Request};
 
 use crate::explain::release::Release;
 use gpushare::text::hostlist;
@@ -51,7 +50,7 @@ impl Said {
     /// What sbatch sends for a request; `request` has its other values.
     pub fn counts(&self, release: Release, request: &Request) -> Counts {
         let mut counts = self.before_gres(release);
-        let asks = |field: Field| request.tres().any(|(place, text)| place == field && text.is_some());
+        let asks = |field: Field| request.string(field).is_some();
         let each = u32::from(request.ntasks_per_tres());
         if let (true, None, Some(fewest)) = (asks(Field::Task) || each > 0, counts.tasks, counts.min_nodes)
             && counts.max_nodes == Some(fewest)
@@ -132,11 +131,7 @@ struct Entry<'a> {
 
 fn entries<'a>(request: &Request<'a>) -> Vec<Entry<'a>> {
     let mut entries: Vec<Entry> = Vec::new();
-    for (field, token) in request.tokens() {
-        let Token::Gres(gres) = token else { continue };
-        if gres.count == 0 {
-            continue;
-        }
+    for (field, gres) in Parsed::from(*request).gres() {
         let name = (gres.name, gres.gres_type);
         let at = entries.iter().position(|entry| entry.name == name).unwrap_or_else(|| {
             entries.push(Entry { name, is_gpu: gres.name == b"gpu", job: 0, node: 0, socket: 0, task: 0 });
@@ -148,6 +143,7 @@ fn entries<'a>(request: &Request<'a>) -> Vec<Entry<'a>> {
             Field::Node => &mut entry.node,
             Field::Socket => &mut entry.socket,
             Field::Task => &mut entry.task,
+            Field::CpusPerGpu | Field::MemPerGpu => continue,
         } = gres.count;
     }
     entries

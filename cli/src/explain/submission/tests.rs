@@ -106,7 +106,7 @@ fn the_rest_of_a_request_is_read() {
     let expected = Batch {
         requeue: Some(true),
         open_mode: true,
-        array: Some(b"0-9"),
+        array: Some(b"0-9".as_slice()),
         time_limit: Some(120),
         user_env: false,
     };

@@ -6,7 +6,7 @@ use std::ffi::{CStr, c_char, c_int};
 use std::marker::PhantomData;
 
 use gpushare::submit::policy::DefaultMemory;
-use gpushare::submit::request::{Memory, Request};
+use gpushare::submit::request::{Memory, Names, Partitions, Request};
 use slurm_sys::{assoc_mgr_lock_t, slurmdb_assoc_rec_t, slurmdb_qos_rec_t};
 
 use super::Qos;
@@ -151,7 +151,7 @@ impl Locks {
                 }
             });
         }
-        let named = request.partition.unwrap_or_default().split(|byte| *byte == b',');
+        let named = request.partition.map(Names::of).into_iter().flat_map(Names::iter);
         for partition in named.skip(1).filter(|name| !name.is_empty()) {
             self.association(&Request { partition: Some(partition), ..*request })
                 .into_iter()
@@ -309,13 +309,11 @@ fn database() -> (*mut std::ffi::c_void, c_int) {
 
 /// The partition whose association counts: the first in the list, or the default one.
 fn first_partition<'a>(held: &'a Locks, request: &Request<'a>) -> Option<&'a [u8]> {
-    if request.partition_is_the_reservations() {
-        return None;
+    match request.partitions() {
+        Partitions::Named(names) => names.iter().find(|name| !name.is_empty()),
+        Partitions::OfReservation => None,
+        Partitions::Default => default_partition(held),
     }
-    if let Some(list) = request.partition.filter(|list| !list.is_empty()) {
-        return list.split(|byte| *byte == b',').find(|name| !name.is_empty());
-    }
-    default_partition(held)
 }
 
 /// The name may change after the partition lock is released, so it must not be kept longer than the cache's locks.

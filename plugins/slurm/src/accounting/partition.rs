@@ -5,7 +5,7 @@
 use std::ffi::CStr;
 
 use gpushare::submit::policy::DefaultMemory;
-use gpushare::submit::request::Request;
+use gpushare::submit::request::{Names, Partitions, Request};
 
 use super::locks::{self, Locks, is_given};
 use crate::text;
@@ -39,12 +39,12 @@ impl Size {
 /// reservation decides, and if there is no limit.
 #[doc(alias = "_part_access_check")]
 pub(super) fn most_nodes(held: &Locks, request: &Request) -> Option<u32> {
-    if request.partition_is_the_reservations() {
-        return None;
-    }
-    let list = request.partition.filter(|list| !list.is_empty());
-    let list = list.or_else(|| locks::default_partition(held))?;
-    let names = list.split(|byte| *byte == b',').filter(|name| !name.is_empty());
+    let names = match request.partitions() {
+        Partitions::Named(names) => names,
+        Partitions::OfReservation => return None,
+        Partitions::Default => Names::of(locks::default_partition(held)?),
+    };
+    let names = names.each().into_iter().filter(|name| !name.is_empty());
     let sizes: Vec<Size> = names.filter_map(|name| text::with_c_string(name, size_of_partition)).collect();
     allowed(&sizes, request, locks::enforces_all_partitions())
 }

@@ -31,7 +31,7 @@ impl Submission<'_> {
     /// extra before it changes the QOS, and the name, wckey and mail after the GPUs (src/slurmctld/job_mgr.c,
     /// `_update_job`, from 22.05 to 26.05). Plugins of sites write these into updates.
     #[doc(alias = "slurm_init_job_desc_msg")]
-    pub fn other_changes(&self) -> String {
+    pub fn other_changes(&self) -> Vec<&'static str> {
         let said: &job_desc_msg_t = self.description;
         // SAFETY: a C structure of numbers and pointers, for which all zeros are a valid value.
         let mut nothing: job_desc_msg_t = unsafe { std::mem::zeroed() };
@@ -51,9 +51,9 @@ impl Submission<'_> {
         #[cfg(not(slurm_25_11))]
         may_say!(job_id);
         if is_same(said, &nothing) {
-            return String::new();
+            return Vec::new();
         }
-        let mut names: Vec<&str> = Vec::new();
+        let mut names: Vec<&'static str> = Vec::new();
         macro_rules! changed {
             ($($member:ident $name:literal)+) => { $(
                 if said.$member != nothing.$member {
@@ -76,7 +76,7 @@ impl Submission<'_> {
         if names.is_empty() || !is_same(said, &nothing) {
             names.push("something else");
         }
-        names.join(", ")
+        names
     }
 
     /// Whether it names a whole array.

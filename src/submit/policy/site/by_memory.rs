@@ -1,36 +1,25 @@
 //! Requests for a share by its GPU memory (`MemoryGRES`): `--gres=gpumem:20G` becomes units of the share before any
 //! rule judges it. So the rules, the record for the node and Slurm's counts all see the share. No node has that GRES.
 
-use super::super::{
-    Acceptance, Accounting, Change, Ground, Judgement, MemoryGres, Offer, Refusal, Remark, Rule, Ruling,
-    merged,
-};
+use super::super::merged::{Now, rewritten};
+use super::super::{Acceptance, Accounting, Change, Judgement, MemoryGres, Offer, Refusal, Remark, Rule};
 use crate::submit::grammar::{self, Gres, Token};
-use crate::submit::request::{Field, Request};
+use crate::submit::request::{Field, Parsed};
 
 /// The string that requests the share.
 pub(in super::super) struct Translated {
-    text: Vec<u8>,
+    pub(in super::super) fields: [(Field, Vec<u8>); 1],
     asked: Vec<u8>,
     given: Vec<u8>,
     mebibytes: u64,
 }
 
 impl Translated {
-    /// The request with that string.
-    pub(in super::super) fn over<'s>(&'s self, request: &Request<'s>) -> Request<'s> {
-        request.with(Field::Node, &self.text)
-    }
-
     /// Puts this change before all others, which may change the string further.
     pub(in super::super) fn noted<'a>(&self, mut accepted: Acceptance<'a>) -> Acceptance<'a> {
-        let Translated { text, asked, given, mebibytes } = self;
-        let change = Change::Share {
-            text: text.clone(),
-            asked: asked.clone(),
-            given: given.clone(),
-            mebibytes: *mebibytes,
-        };
+        let Translated { fields: [(_, text)], asked, given, mebibytes } = self;
+        let (text, mebibytes) = (text.clone(), *mebibytes);
+        let change = Change::Share { text, asked: asked.clone(), given: given.clone(), mebibytes };
         accepted.remarks.insert(0, Remark::Changed(change));
         accepted
     }
@@ -38,7 +27,10 @@ impl Translated {
 
 impl<A: Accounting> Judgement<'_, '_, A> {
     /// Converts a submission, or the changes of an update; `None` if it doesn't request memory.
-    pub(in super::super) fn by_memory(&self, said: &Request) -> Option<Ruling<Translated>> {
+    ///
+    /// # Errors
+    /// It requests more than a GPU has, or not in a form that can be converted.
+    pub(in super::super) fn by_memory(&self, said: &Parsed) -> Option<Result<Translated, Refusal>> {
         let rule = self.policy.memory_gres.as_ref()?;
         let is_it = |gres: &Gres| gres.name == rule.name.as_bytes();
         let (field, wanted) = said.names(is_it)?;
@@ -52,14 +44,12 @@ impl<A: Accounting> Judgement<'_, '_, A> {
             return Some(Err(self.not_by_memory(rule, asked, fits)));
         };
         let share = Gres { name: self.policy.share_gres.0.as_bytes(), count: units, ..wanted };
-        let parts = grammar::parts(said.tres_per_node.unwrap_or_default(), said.spelling);
-        let parts = parts.map(|part| match grammar::token(part, said.spelling) {
-            Token::Gres(gres) if is_it(&gres) => merged::written(share, said.spelling),
-            _ => part.to_vec(),
-        });
-        let text = parts.collect::<Vec<_>>().join(&b',');
+        let text = rewritten(said.parts_of(Field::Node), said.spelling, |token| match token {
+            Token::Gres(gres) if is_it(&gres) => Now::Asks(share),
+            _ => Now::Kept,
+        })?;
         let mebibytes = units.saturating_mul(rule.mem_per_unit);
-        Some(Ok(Translated { text, asked, given: grammar::plain(share), mebibytes }))
+        Some(Ok(Translated { fields: [(Field::Node, text)], asked, given: grammar::plain(share), mebibytes }))
     }
 
     /// The lowest allowed number of units with at least this much memory.
@@ -75,7 +65,7 @@ impl<A: Accounting> Judgement<'_, '_, A> {
         Some(if sizes.is_empty() { units } else { fitting? }).filter(|units| *units <= most)
     }
 
-    fn not_by_memory(&self, rule: &MemoryGres, asked: Vec<u8>, fits: Option<u64>) -> Box<Refusal> {
+    fn not_by_memory(&self, rule: &MemoryGres, asked: Vec<u8>, fits: Option<u64>) -> Refusal {
         let shares = &self.policy.shares;
         let most = shares.most.unwrap_or(0);
         let mut sizes: Vec<u64> = shares.sizes.iter().copied().filter(|size| *size <= most).collect();
@@ -93,8 +83,7 @@ impl<A: Accounting> Judgement<'_, '_, A> {
         };
         let count = fits.or_else(|| sizes.into_iter().max()).unwrap_or(1);
         let gres = self.policy.share_gres.0.clone().into_bytes();
-        let refusal = self.refusal(which, Ground::Site);
-        Box::new(self.with_correction(Refusal { asked, count, gres, offer, ..refusal }))
+        Refusal { count, gres, offer, ..self.site_refusal(which, asked) }
     }
 }
 

@@ -10,12 +10,13 @@ use std::cell::RefCell;
 use super::super::governed::invented;
 use super::super::refusal::plain;
 use super::super::{
-    Accounting, Amount, Correction, DefaultMemory, DefaultQos, GPU, Ground, Judgement, Offer, PerGpu,
-    QosRecord, Refusal, Rule, shortened,
+    Accounting, Amount, Correction, DefaultMemory, GPU, Ground, Judgement, Offer, PerGpu, QosRecord, Refusal,
+    Rule, shortened,
 };
 use super::load::{Excess, Load};
+use crate::mend::mended;
 use crate::submit::grammar::Token;
-use crate::submit::request::{Field, Request};
+use crate::submit::request::{Field, Names, Parsed, Partitions, Request};
 use crate::text::pattern::Case;
 
 impl<'r, A: Accounting> Judgement<'r, '_, A> {
@@ -30,36 +31,23 @@ impl<'r, A: Accounting> Judgement<'r, '_, A> {
         self.hidden_gpus()
             .or_else(|| self.gpus_unseen())
             .or_else(|| [moved, resized].iter().flatten().find_map(|request| self.excess_of(request)))
-            .or_else(|| self.excess_of(&self.request))
+            .or_else(|| self.excess_of(self.request))
     }
 
     /// The job between the steps of an update, if that differs from both the old and the new job.
-    fn steps(&self) -> [Option<Request<'r>>; 2] {
+    fn steps(&self) -> [Option<Parsed<'r>>; 2] {
         let Some((update, existing)) = self.update else { return [None, None] };
-        let (said, new) = (&update.request, self.request);
+        let said = &update.request;
         let moves = [said.qos, said.account, said.partition, said.reservation].iter().any(Option::is_some);
-        let moved = Request {
-            qos: new.qos,
-            account: new.account,
-            partition: new.partition,
-            reservation: new.reservation,
-            ..*existing
-        };
-        let resized = Request {
-            tres_per_job: existing.tres_per_job,
-            tres_per_node: existing.tres_per_node,
-            tres_per_socket: existing.tres_per_socket,
-            tres_per_task: existing.tres_per_task,
-            cpus_per_tres: existing.cpus_per_tres,
-            mem_per_tres: existing.mem_per_tres,
-            ntasks_per_tres: existing.ntasks_per_tres,
-            ..new
-        };
         let tasks = said.num_tasks.is_some() || said.min_nodes.is_some() || said.max_nodes.is_some();
-        [moves.then_some(moved), (tasks || said.touches_amounts()).then_some(resized)]
+        let resized = tasks || said.touches_amounts();
+        [
+            moves.then(|| existing.with_names_of(self.request)),
+            resized.then(|| self.request.with_gres_of(existing)),
+        ]
     }
 
-    fn excess_of(&self, request: &Request) -> Option<Refusal> {
+    fn excess_of(&self, request: &Parsed) -> Option<Refusal> {
         let Excess { amount, cap, ground, allowed, wanted, asked, .. } = self.excess(request)?;
         let rule = match amount {
             Amount::Cpus => Rule::TooManyCpus,
@@ -70,7 +58,7 @@ impl<'r, A: Accounting> Judgement<'r, '_, A> {
     }
 
     /// The first cap that the request exceeds, in any QOS and partition that the job may get.
-    pub(super) fn excess(&self, request: &Request) -> Option<Excess<'_>> {
+    pub(super) fn excess(&self, request: &Parsed) -> Option<Excess<'_>> {
         let load = Load::of(request, self.policy)?;
         // Asked only once for each partition, because slurmctld must pack the partition's whole record for it.
         let known: RefCell<Vec<(Vec<u8>, DefaultMemory)>> = RefCell::default();
@@ -83,7 +71,11 @@ impl<'r, A: Accounting> Judgement<'r, '_, A> {
             })
         };
         self.in_each_place(request, |qos, partition| {
-            [Amount::Cpus, Amount::Memory].into_iter().find_map(|amount| {
+            let is_in = |amount: &Amount| match amount {
+                Amount::Cpus => mended("caps-cpus"),
+                Amount::Memory => mended("caps-memory"),
+            };
+            [Amount::Cpus, Amount::Memory].into_iter().filter(is_in).find_map(|amount| {
                 let (cap, ground) = self.cap(amount, qos, partition)?;
                 let (nodes, allowed, wanted) = load.excess(amount, cap, || default_memory(partition))?;
                 Some(Excess {
@@ -124,60 +116,49 @@ impl<'r, A: Accounting> Judgement<'r, '_, A> {
         request: &Request,
         mut look: impl FnMut(&[u8], &[u8]) -> Option<T> + 's,
     ) -> Option<T> {
-        let reserved = request.partition_is_the_reservations();
         let records = || self.policy.partition_records.iter().flat_map(|record| record.names.iter());
-        let default = || self.accounting.default_partition().unwrap_or_default();
-        let partitions = request.partition.filter(|list| !list.is_empty()).map(each_name);
-        let mut in_qos = |qos: &[u8]| match &partitions {
-            Some(list) => list.iter().find_map(|partition| look(qos, partition)),
-            None if reserved => records()
-                .map(str::as_bytes)
-                .chain([b"".as_slice()])
-                .find_map(|partition| look(qos, partition)),
-            None => look(qos, default()),
+        let partitions: Vec<&[u8]> = match request.partitions() {
+            Partitions::Named(names) => names.each(),
+            Partitions::OfReservation => records().map(str::as_bytes).chain([b"".as_slice()]).collect(),
+            Partitions::Default => vec![self.accounting.default_partition().unwrap_or_default()],
         };
+        let mut in_qos = |qos: &[u8]| partitions.iter().find_map(|partition| look(qos, partition));
         let of_qos = |record: &QosRecord| record.caps.any();
         if !self.policy.records.iter().any(of_qos) {
             return in_qos(b"");
         }
-        let name = |qos| self.accounting.name(qos);
-        match request.qos {
-            Some(list) => each_name(list).into_iter().find_map(in_qos),
-            None => match self.accounting.default_qos(request) {
-                DefaultQos::None => in_qos(b""),
-                DefaultQos::One(qos) => in_qos(name(qos)),
-                DefaultQos::OneOf(all) => all.into_iter().find_map(|qos| in_qos(name(qos))),
-            },
+        if let Some(list) = request.qos {
+            return Names::of(list).each().into_iter().find_map(in_qos);
+        }
+        match self.possible_qoses(request) {
+            none if none.is_empty() => in_qos(b""),
+            qoses => qoses.into_iter().find_map(|qos| in_qos(self.accounting.name(qos))),
         }
     }
 
     /// A token that Slurm may read as another number of GPUs than the plain tokens show.
     fn hidden_gpus(&self) -> Option<Refusal> {
-        let has = |text: &[u8], name: &[u8]| text.windows(name.len()).any(|window| window == name);
         let text = self.request.tokens().find_map(|(_, token)| match token {
-            Token::Unrecognised(text)
-                if has(text, GPU) || self.policy.share_names().any(|name| has(text, name)) =>
-            {
-                Some(text)
-            }
+            Token::Unrecognised(text) => Some(text).filter(|text| {
+                text.mentions(GPU) || self.policy.share_names().any(|name| text.mentions(name))
+            }),
             _ => None,
         })?;
-        let text = text.strip_prefix(self.request.spelling.prefix()).unwrap_or(text);
-        Some(Refusal { asked: shortened(text), ..self.refusal(Rule::Unreadable, Ground::Site) })
+        Some(self.site_refusal(Rule::Unreadable, shortened(text.shown())))
     }
 
     /// GPUs that no string of the job shows, at the latest at the next update: those that Slurm invents for
     /// `--ntasks-per-gpu` alone, and those that a job keeps in some releases when an update names none.
     fn gpus_unseen(&self) -> Option<Refusal> {
-        if self.gpu_of(&self.request).is_some() {
+        if self.gpu_of(self.request).is_some() {
             return None;
         }
-        if self.tasks_want_gpus(&self.request) {
+        if self.tasks_want_gpus(self.request) {
             let refusal = self.refusal(Rule::NtasksPerGpuAlone, Ground::Site);
-            return Some(Refusal { field: Field::Job, count: invented(&self.request), ..refusal });
+            return Some(Refusal { field: Field::Job, count: invented(self.request), ..refusal });
         }
         let kept = self.gpu_of(self.update?.1)?;
-        Some(Refusal { asked: plain(kept), ..self.refusal(Rule::OldRequestStays, Ground::Site) })
+        Some(self.site_refusal(Rule::OldRequestStays, plain(kept)))
     }
 
     /// Replaces what is too much by what is allowed.
@@ -186,24 +167,5 @@ impl<'r, A: Accounting> Judgement<'r, '_, A> {
         let request = self.effective(&before);
         let excess = self.excess(&request)?;
         Load::of(&request, self.policy)?.fit(&excess, wanted)
-    }
-}
-
-/// The distinct names in a list: otherwise one name, repeated five hundred times, could keep slurmctld busy.
-fn each_name(list: &[u8]) -> Vec<&[u8]> {
-    let mut names: Vec<&[u8]> = Vec::new();
-    for name in list.split(|byte| *byte == b',') {
-        if !names.contains(&name) {
-            names.push(name);
-        }
-    }
-    names
-}
-
-#[cfg(test)]
-mod tests {
-    #[test]
-    fn each_name_counts_once_in_its_place() {
-        assert_eq!(super::each_name(b"b,a,b,,a,"), [b"b".as_slice(), b"a", b""]);
     }
 }

@@ -2,12 +2,13 @@
 
 use super::super::merged::written;
 use super::super::{Amount, Correction, DefaultMemory, GPU, Ground, PerGpu, Policy};
+use crate::mend::mended;
 use crate::submit::grammar::{self, Gres, Token};
-use crate::submit::request::{Field, Memory, Request};
+use crate::submit::request::{Field, Memory, Parsed};
 
 /// The request of a job that has GPUs.
 pub(super) struct Load<'r> {
-    request: Request<'r>,
+    request: &'r Parsed<'r>,
     entries: Vec<Entry<'r>>,
 }
 
@@ -57,7 +58,7 @@ impl Entry<'_> {
 
 impl<'r> Load<'r> {
     /// `None` if the request names neither a GPU nor a share.
-    pub(super) fn of(request: &Request<'r>, policy: &Policy) -> Option<Load<'r>> {
+    pub(super) fn of(request: &'r Parsed<'r>, policy: &Policy) -> Option<Load<'r>> {
         let mut entries: Vec<Entry<'r>> = Vec::new();
         let on_each = |tasks: Option<u16>| tasks.filter(|_| said(request.num_tasks).is_none()).map(u64::from);
         for (field, token) in request.tokens() {
@@ -75,7 +76,7 @@ impl<'r> Load<'r> {
                 Field::Node => Some(1),
                 Field::Socket => Some(u64::from(request.sockets_per_node.unwrap_or(1).max(1))),
                 Field::Task => on_each(request.ntasks_per_node).filter(|tasks| *tasks > 0),
-                Field::Job => None,
+                Field::Job | Field::CpusPerGpu | Field::MemPerGpu => None,
             };
             let at = entries.iter().position(|entry| entry.is(&gres)).unwrap_or_else(|| {
                 entries.push(Entry { gres, units, of_job: None, of_node: None });
@@ -88,7 +89,7 @@ impl<'r> Load<'r> {
             };
             *place = Some(place.map_or(count, |known| known.min(count)));
         }
-        (!entries.is_empty()).then_some(Load { request: *request, entries })
+        (!entries.is_empty()).then_some(Load { request, entries })
     }
 
     /// The GPUs as a user would write them.
@@ -135,7 +136,7 @@ impl<'r> Load<'r> {
     }
 
     fn tasks(&self, nodes: u64) -> u64 {
-        let request = &self.request;
+        let request = self.request;
         let number = |number: Option<u16>| u64::from(number.unwrap_or(0));
         let sockets = number(request.sockets_per_node).max(1);
         let of_node =
@@ -143,7 +144,8 @@ impl<'r> Load<'r> {
         // With both, Slurm gives each node CPUs for its number of tasks, or makes the job's number from it.
         let of_node =
             if said(request.num_tasks).is_some() { number(request.ntasks_per_node) } else { of_node };
-        let said = said(request.num_tasks).map_or(0, u64::from).max(of_node.saturating_mul(nodes));
+        let of_nodes = if mended("caps-tasks") { of_node.saturating_mul(nodes) } else { 0 };
+        let said = said(request.num_tasks).map_or(0, u64::from).max(of_nodes);
         said.max(self.gpus(nodes).saturating_mul(request.ntasks_per_tres().into())).max(nodes)
     }
 
@@ -156,42 +158,48 @@ impl<'r> Load<'r> {
     /// with `--gres-flags=enforce-binding`, Slurm 24.11 to 26.05 gives these unless `--cpus-per-gpu` sets a number.
     fn cpus(&self, nodes: u64) -> Option<u64> {
         let amounts = &self.request.amounts;
-        let of_gpus = self.of_each_gpu(self.request.cpus_per_tres, nodes);
-        if self.request.enforces_binding && of_gpus.is_none() {
+        let of_gpus = self.of_each_gpu(Field::CpusPerGpu, nodes);
+        if self.request.enforces_binding && of_gpus.is_none() && mended("caps-enforce-binding") {
             return None;
         }
         let of_nodes = u64::from(amounts.cpus_per_node.unwrap_or(0)).saturating_mul(nodes);
         let of_job = u64::from(amounts.min_cpus.unwrap_or(0));
-        let of_tasks = self.tasks(nodes).saturating_mul(cpus_per_task(&self.request));
+        let of_tasks = self.tasks(nodes).saturating_mul(cpus_per_task(self.request));
         Some(of_tasks.max(of_nodes).max(of_job).max(of_gpus.unwrap_or(0)))
     }
 
     /// `None` for all of the nodes' memory.
     fn memory(&self, nodes: u64, default: impl Fn() -> DefaultMemory) -> Option<u64> {
         let is_given = || default().is_given(self.entries.iter().any(|entry| entry.gres.name == GPU));
-        let of_gpus = self.request.mem_per_tres.filter(|text| !text.is_empty());
+        let has_of_gpus = self.says(Field::MemPerGpu);
         let named = match self.request.amounts.memory {
             Some(Memory::PerNode(0)) => return None,
             Some(Memory::PerNode(each)) => each.saturating_mul(nodes),
             Some(Memory::PerCpu(each)) => each.saturating_mul(self.cpus(nodes)?),
-            None if of_gpus.is_none() && !is_given() => return None,
+            None if !has_of_gpus && !is_given() => return None,
             None => 0,
         };
-        match of_gpus {
-            Some(_) => self.of_each_gpu(of_gpus, nodes).map(|of_gpus| of_gpus.max(named)),
-            None => Some(named),
+        match has_of_gpus {
+            true => self.of_each_gpu(Field::MemPerGpu, nodes).map(|of_gpus| of_gpus.max(named)),
+            false => Some(named),
         }
     }
 
-    /// How much a string such as `gres/gpu:8` amounts to for all GPUs; `None` if it is 0, or can't be read.
-    fn of_each_gpu(&self, text: Option<&[u8]>, nodes: u64) -> Option<u64> {
-        let text = text.filter(|text| !text.is_empty())?;
-        grammar::parts(text, self.request.spelling).try_fold(0_u64, |sum, part| {
-            let each = each(part, &self.request).filter(|each| each.count > 0)?;
+    fn says(&self, field: Field) -> bool {
+        self.request.string(field).is_some_and(|text| !text.is_empty())
+    }
+
+    /// How much a string such as `gres/gpu:8` amounts to for all GPUs; `None` if it is 0. What can't be read counts as
+    /// more than a job should have.
+    fn of_each_gpu(&self, field: Field, nodes: u64) -> Option<u64> {
+        self.request.string(field).filter(|text| !text.is_empty())?;
+        self.request.parts_of(field).try_fold(0_u64, |sum, part| {
+            let Token::Gres(each) = part.token else { return Some(u64::MAX) };
             let meant =
                 |entry: &&Entry| each.gres_type.is_none() && each.name == entry.gres.name || entry.is(&each);
             let gpus = self.entries.iter().filter(meant).map(|entry| entry.count(nodes));
-            Some(sum.saturating_add(gpus.fold(0, u64::saturating_add).saturating_mul(each.count)))
+            let sum = sum.saturating_add(gpus.fold(0, u64::saturating_add).saturating_mul(each.count));
+            (each.count > 0).then_some(sum)
         })
     }
 
@@ -205,13 +213,13 @@ impl<'r> Load<'r> {
 
     fn fit_cpus(&self, excess: &Excess, wanted: &mut Correction) -> Option<()> {
         let (nodes, allowed) = (excess.nodes, excess.allowed);
-        let of_gpus = self.of_each_gpu(self.request.cpus_per_tres, nodes);
+        let of_gpus = self.of_each_gpu(Field::CpusPerGpu, nodes);
         if excess.wanted.is_none() || of_gpus.is_some_and(|cpus| cpus > allowed) {
             wanted.cpus_per_tres = Some(self.lowest(excess.cap)?);
             without_cpus(wanted); // Slurm accepts only one of --cpus-per-gpu and -c.
         }
         let tasks = self.tasks(nodes);
-        if tasks.saturating_mul(cpus_per_task(&self.request)) > allowed {
+        if tasks.saturating_mul(cpus_per_task(self.request)) > allowed {
             let each = u16::try_from((allowed / tasks).max(1)).ok()?;
             if allowed < tasks {
                 self.fit_tasks(nodes, allowed, wanted)?;
@@ -236,7 +244,7 @@ impl<'r> Load<'r> {
 
     /// Reduces the number of tasks: of the job, per node or per GPU.
     fn fit_tasks(&self, nodes: u64, allowed: u64, wanted: &mut Correction) -> Option<()> {
-        let request = &self.request;
+        let request = self.request;
         let number = |count: u64| u16::try_from(count).ok().filter(|count| *count > 0);
         let mut tasks = allowed;
         if request.ntasks_per_tres() > 0 {
@@ -264,7 +272,7 @@ impl<'r> Load<'r> {
         let (nodes, allowed) = (excess.nodes, excess.allowed);
         let has_gpus = self.entries.iter().all(|entry| entry.gres.name == GPU);
         let fitting = |share: u64| Some(share).filter(|share| *share > 0);
-        if self.request.mem_per_tres.is_some_and(|text| !text.is_empty()) {
+        if self.says(Field::MemPerGpu) {
             wanted.mem_per_tres = Some(self.lowest(excess.cap)?);
         }
         wanted.amounts.memory = match self.request.amounts.memory {
@@ -293,38 +301,23 @@ fn said(number: Option<u32>) -> Option<u32> {
     number.filter(|number| *number > 0)
 }
 
-/// Parses `gres/gpu:8`. A part that Slurm fills in for DefCpuPerGPU or DefMemPerGPU has no prefix.
-fn each<'r>(part: &'r [u8], request: &Request<'r>) -> Option<Gres<'r>> {
-    match grammar::token(part, request.spelling) {
-        Token::Gres(gres) => Some(gres),
-        _ => {
-            let number = part.strip_prefix(b"gpu:")?;
-            let count = std::str::from_utf8(number).ok()?.parse().ok()?;
-            Some(Gres { name: GPU, gres_type: None, count })
-        }
-    }
-}
-
-/// `--cpus-per-task`, which is also a token from 23.11 on.
-fn cpus_per_task(request: &Request) -> u64 {
-    let parts = grammar::parts(request.tres_per_task.unwrap_or_default(), request.spelling);
-    let of_tokens = parts.filter_map(cpus_token).max().unwrap_or(1);
-    u64::from(request.cpus_per_task.unwrap_or(1)).max(of_tokens).max(1)
-}
-
-fn cpus_token(part: &[u8]) -> Option<u64> {
-    let number = part.strip_prefix(b"cpu")?;
-    let number = number.strip_prefix(b"=").or_else(|| number.strip_prefix(b":"))?;
-    // A number that can't be read counts as more CPUs than a job should have.
-    Some(std::str::from_utf8(number).ok().and_then(|number| number.parse().ok()).unwrap_or(u64::MAX))
+/// `--cpus-per-task`, which is also a token from 23.11 on. A token that can't be read counts as more CPUs than a job
+/// should have.
+fn cpus_per_task(request: &Parsed) -> u64 {
+    let of_tokens = request.parts_of(Field::Task).map(|part| match part.token {
+        Token::Cpus(cpus) => cpus,
+        Token::Unrecognised(_) => u64::MAX,
+        Token::Gres(_) | Token::Other => 1,
+    });
+    of_tokens.max().unwrap_or(1).max(request.cpus_per_task.unwrap_or(1).into()).max(1)
 }
 
 /// Removes the token, because a separate option sets the number of CPUs.
 fn without_cpus(wanted: &mut Correction) {
-    for (field, text) in &mut wanted.tres {
-        if *field == Field::Task {
-            let parts = text.split(|byte| *byte == b',').filter(|part| cpus_token(part).is_none());
-            *text = parts.collect::<Vec<_>>().join(&b',');
-        }
+    let is_cpus = |token: Token| matches!(token, Token::Cpus(_));
+    let spelling = wanted.spelling;
+    if let Some(text) = &mut wanted.tres_per_task {
+        let parts = grammar::tokens(text, spelling).filter(|(_, token)| !is_cpus(*token));
+        *text = parts.map(|(part, _)| part).collect::<Vec<_>>().join(&b',');
     }
 }

@@ -75,7 +75,7 @@ pub(super) fn broken(verdict: Verdict) -> Option<Rule> {
 /// The verdict on a change of a pending job.
 pub(super) fn changed<'a>(change: Request<'a>, existing: &Request<'a>, policy: &'a Policy) -> Verdict<'a> {
     judge_update(
-        &Update { job: b"12_3", array: false, request: change, anew: true, others: "" },
+        &Update { job: b"12_3", array: false, request: change.into(), anew: true, others: &[] },
         existing,
         policy,
         &TABLE,
@@ -96,7 +96,7 @@ pub(super) fn tried(refusal: &Refusal) -> Option<String> {
 pub(super) fn judged(change: Request, existing: &Request, anew: bool) -> Result<Acceptance<'static>, Rule> {
     static POLICY: std::sync::LazyLock<Policy> = std::sync::LazyLock::new(Policy::default);
     match judge_update(
-        &Update { job: b"7", array: false, request: change, anew, others: "" },
+        &Update { job: b"7", array: false, request: change.into(), anew, others: &[] },
         existing,
         &POLICY,
         &TABLE,

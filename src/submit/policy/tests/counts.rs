@@ -104,8 +104,10 @@ fn a_limit_on_all_gpus_is_no_way_to_more_of_them() {
 /// Slurm changes the tasks, then the rest, and counts the tasks' GPUs last.
 #[test]
 fn the_tasks_of_gpus_change_by_a_command_of_its_own() {
-    let update = |change, existing, others| {
-        let update = Update { job: b"7", array: false, request: asked(change), anew: true, others };
+    let update = |change, existing, others: &'static str| {
+        let others: Vec<_> = others.split(", ").filter(|name| !name.is_empty()).collect();
+        let others = &others;
+        let update = Update { job: b"7", array: false, request: asked(change).into(), anew: true, others };
         broken(judge_update(&update, &asked(existing), &Policy::default(), &TABLE))
     };
     let of_task = "qos=qos_two task=gres/gpu:a40:1 n=1";
@@ -145,7 +147,8 @@ fn the_tasks_of_gpus_change_by_a_command_of_its_own() {
         assert_eq!(update(change, existing, others), expected, "{change} of {existing}, {others}");
     }
     // GS118 suggests no TasksPerNode, which would be refused.
-    let change = Update { job: b"7", array: false, request: asked("n=9"), anew: true, others: "NumTasks" };
+    let change =
+        Update { job: b"7", array: false, request: asked("n=9").into(), anew: true, others: &["NumTasks"] };
     let filled = asked("qos=qos_two task=gres/gpu:a40:1 n=6 per-node=6");
     let uneven = refused(judge_update(&change, &filled, &Policy::default(), &TABLE));
     assert_eq!((uneven.rule, asked::tried(&uneven)), (Rule::TasksUneven, None));

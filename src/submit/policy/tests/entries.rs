@@ -154,11 +154,16 @@ fn an_update_raises_the_nodes_no_further_than_the_gpus() {
     assert_eq!(most(per_node, bounded), Err(Rule::TooManyNodes));
 }
 
+fn with(mut request: Request<'static>, field: Field, text: &'static str) -> Request<'static> {
+    *request.string_mut(field) = Some(text.as_bytes());
+    request
+}
+
 #[test]
 fn gpus_are_counted_in_one_way() {
     let two = |job: &'static str, field, text: &'static str| {
         let request = Request { tres_per_job: Some(job.as_bytes()), num_tasks: Some(1), ..plain("qos_two") };
-        submitted(&request.with(field, text.as_bytes())).err()
+        submitted(&with(request, field, text)).err()
     };
     let ways = Some(Rule::CountedTwoWays);
     for (job, field, text, expected) in [
@@ -176,7 +181,7 @@ fn gpus_are_counted_in_one_way() {
         assert_eq!(two(job, field, text), expected, "{job} {text}");
     }
     let both = Request { tres_per_task: Some(b"gres/gpu:a40:1"), num_tasks: Some(2), ..plain("qos_two") };
-    assert_eq!(submitted(&both.with(Field::Socket, b"gres/gpu:a40:1")).err(), ways);
+    assert_eq!(submitted(&with(both, Field::Socket, "gres/gpu:a40:1")).err(), ways);
 }
 
 #[test]
@@ -256,7 +261,7 @@ fn what_a_reservation_exempts_is_what_its_strings_show() {
     // The reservation has ended, and an operator releases the job.
     let left = Request { reservation: None, ..inside };
     let release = Request { releases: true, ..Request::new(Spelling::Slash) };
-    let update = Update { job: b"7", array: false, request: release, anew: true, others: "" };
+    let update = Update { job: b"7", array: false, request: release.into(), anew: true, others: &[] };
     let verdict = judge_update(&update, &left, &policy, &TABLE);
     assert!(matches!(verdict, Verdict::Refuse(fault) if fault.rule == Rule::TypeMissing));
     assert!(

@@ -91,7 +91,7 @@ fn a_free_qos_sets_what_the_user_leaves_open() {
         batch,
         ..Request::new(Spelling::Slash)
     };
-    let array = Batch { array: Some(b"0-99"), ..Batch::default() };
+    let array = Batch { array: Some(b"0-99".as_slice()), ..Batch::default() };
     assert_eq!(numbers(&job(Some("Savio_lowprio"), Some(array))), ["GS152", "GS153", "GS154"]);
     assert_eq!(numbers(&job(None, Some(array))), ["GS152", "GS153", "GS154"], "root's default QOS");
     assert!(numbers(&job(Some("Savio_lowprio"), None)).is_empty(), "interactive");
@@ -216,7 +216,7 @@ fn a_share_is_kept_from_nodes_whose_gpus_are_smaller() {
     }
     let job = asked("gres/gpushare:24", "", "");
     let request = Request { qos: Some(b"normal"), ..Request::new(Spelling::Slash) };
-    let update = Update { job: b"7", array: false, request, anew: true, others: "" };
+    let update = Update { job: b"7", array: false, request: request.into(), anew: true, others: &[] };
     let accepted = accepted(judge_update(&update, &job, &policy, &TABLE));
     assert_eq!(accepted.excluded_nodes, None, "a running job's nodes can't be changed");
 }

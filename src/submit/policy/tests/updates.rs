@@ -298,8 +298,8 @@ fn an_update_to_the_default_qos_is_judged_under_it_and_pins_it() {
 }
 
 /// What a refused update of this job says to try.
-fn advised(change: &str, job: &[u8], array: bool, others: &str) -> Option<String> {
-    let update = Update { job, array, request: asked(change), anew: true, others };
+fn advised(change: &str, job: &[u8], array: bool, others: &[&'static str]) -> Option<String> {
+    let update = Update { job, array, request: asked(change).into(), anew: true, others };
     match judge_update(&update, &asked("qos=normal node=gres/gpu:a40:2"), &Policy::default(), &TABLE) {
         Verdict::Refuse(refusal) => asked::tried(&refusal),
         Verdict::Accept(_) => panic!("{change} is accepted"),
@@ -310,9 +310,12 @@ fn advised(change: &str, job: &[u8], array: bool, others: &str) -> Option<String
 fn a_command_is_never_answered_with_itself() {
     let typed = "qos=qos_lafferty node=gres/gpu:a40:1";
     let command = "scontrol update job=12 qos=qos_lafferty TresPerNode=gres/gpu:a40:1";
-    assert_eq!(advised(typed, b"12", false, "Nice"), None, "another plugin may have set it");
-    assert_eq!(advised("qos=qos_lafferty node=gres/gpu:1", b"12", false, "Nice").as_deref(), Some(command));
-    assert_eq!(advised("qos=qos_lafferty node=gres/gpu:1", b"12", false, "").as_deref(), Some(command));
+    assert_eq!(advised(typed, b"12", false, &["Nice"]), None, "another plugin may have set it");
+    assert_eq!(
+        advised("qos=qos_lafferty node=gres/gpu:1", b"12", false, &["Nice"]).as_deref(),
+        Some(command)
+    );
+    assert_eq!(advised("qos=qos_lafferty node=gres/gpu:1", b"12", false, &[]).as_deref(), Some(command));
 }
 
 #[test]
@@ -328,7 +331,7 @@ fn each_of_several_tasks_is_moved_by_a_request_of_its_own() {
         ("12_0-9:2", false, None),
         ("12_-", false, None),
     ] {
-        let found = advised("qos=qos_lafferty", job.as_bytes(), array, "");
+        let found = advised("qos=qos_lafferty", job.as_bytes(), array, &[]);
         let expected = expected.map(|job| format!("scontrol update job={job} {rest}"));
         assert_eq!(found, expected, "{job}");
     }

@@ -124,7 +124,7 @@ fn a_type_has_its_own_units() {
 fn an_update_may_name_memory_where_it_may_name_a_share() {
     let existing = node("listed_by_name", "gres/mps:10");
     let said = Request { qos: None, ..node("", "gres/gpumem:6000") };
-    let update = Update { job: b"7", array: false, request: said, anew: true, others: "TimeLimit" };
+    let update = Update { job: b"7", array: false, request: said.into(), anew: true, others: &["TimeLimit"] };
     let mps = Config::parse(&OWN.replace("gpushare", "mps")).unwrap().policy;
     let accepted = accepted(judge_update(&update, &existing, &mps, &TABLE));
     let Some(Remark::Changed(Change::Share { text, given, mebibytes, .. })) = accepted.remarks.first() else {

@@ -245,7 +245,8 @@ fn a_partition_is_asked_once_however_often_it_and_qoses_are_named() {
 fn updated(existing: &str, change: &str, policy: &Policy) -> Option<Rule> {
     let existing = Request { min_nodes: Some(1), ..asked(existing) };
     let request = Request { qos: None, ..asked(change) };
-    let update = Update { job: b"7", array: false, request, anew: true, others: "TimeLimit" };
+    let update =
+        Update { job: b"7", array: false, request: request.into(), anew: true, others: &["TimeLimit"] };
     broken(judge_update(&update, &existing, policy, &TABLE))
 }
 

@@ -1,0 +1,259 @@
+//! The members of a job description that the rules read, each once: plain values, with "not set" as `None`.
+//!
+//! The safe layer fills it from Slurm's `job_desc_msg_t`, tests fill it from text. C strings are bytes: nothing here
+//! assumes UTF-8, a length, or that a Slurm command rather than a REST client wrote them.
+
+use super::{Amounts, Field};
+use crate::submit::grammar::Spelling;
+
+/// Declares the structure, and what is done with all of its members.
+macro_rules! description {
+    (
+        texts { $($(#[$of_text:meta])* $text:ident)* }
+        numbers { $($(#[$of_number:meta])* $number:ident: $type:ty,)* }
+        of_the_job { $($(#[$of_job:meta])* $fixed:ident: $kind:ty,)* }
+    ) => {
+        /// A job, or the changes of an update: `T` is a text, borrowed in a [`Request`] and owned in a correction.
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+        pub struct Description<T> {
+            $($(#[$of_text])* pub $text: Option<T>,)*
+            $($(#[$of_number])* pub $number: Option<$type>,)*
+            $($(#[$of_job])* pub $fixed: $kind,)*
+            /// CPUs and memory.
+            pub amounts: Amounts,
+            /// `--exclusive`: the whole node, and so all its GPUs.
+            pub exclusive: bool,
+            /// Whether an update releases a held job.
+            pub releases: bool,
+            /// `--requeue` is set: the job starts again after a preemption, after its node fails, or when its user
+            /// requeues it.
+            pub starts_again: bool,
+            /// The options that only batch jobs have; `None` for an interactive job.
+            pub batch: Option<Batch<T>>,
+        }
+
+        impl<T: Clone> Description<T> {
+            /// The job after this update: the update's values, and otherwise the job's.
+            #[must_use]
+            pub fn over(&self, existing: &Self) -> Self {
+                Description {
+                    $($text: self.$text.clone().or_else(|| existing.$text.clone()),)*
+                    $($number: self.$number.or(existing.$number),)*
+                    $($fixed: existing.$fixed,)*
+                    amounts: self.amounts.over(&existing.amounts),
+                    exclusive: self.exclusive || existing.exclusive,
+                    releases: self.releases,
+                    starts_again: self.starts_again,
+                    batch: existing.batch.clone(),
+                }
+            }
+        }
+
+        impl Description<Vec<u8>> {
+            /// The same, borrowed. It has no [`Batch`].
+            pub fn borrowed(&self) -> Request<'_> {
+                Description {
+                    $($text: self.$text.as_deref(),)*
+                    $($number: self.$number,)*
+                    $($fixed: self.$fixed,)*
+                    amounts: self.amounts,
+                    exclusive: self.exclusive,
+                    releases: self.releases,
+                    starts_again: self.starts_again,
+                    batch: None,
+                }
+            }
+        }
+
+        impl Request<'_> {
+            /// What a command can say, as texts of its own.
+            pub fn owned(&self) -> Description<Vec<u8>> {
+                Description {
+                    $($text: self.$text.map(<[u8]>::to_vec),)*
+                    $($number: self.$number,)*
+                    spelling: self.spelling,
+                    ..Description::default()
+                }
+            }
+        }
+    };
+}
+
+description! {
+    texts {
+        /// `--qos`; `None` for the default QOS. In an update `None` leaves a member as it is.
+        qos
+        /// `--account`; `None` for the user's default.
+        account
+        /// `--partition`, perhaps a list; `None` if Slurm chooses one.
+        partition
+        /// `--reservation`, perhaps a list.
+        reservation
+        /// `--gpus`.
+        tres_per_job
+        /// `--gres` and `--gpus-per-node`, joined by a comma.
+        tres_per_node
+        /// `--gpus-per-socket`.
+        tres_per_socket
+        /// `--gpus-per-task` and `--tres-per-task`.
+        tres_per_task
+        /// `--cpus-per-gpu`. It requests no GPU, but its tokens become entries of the request like those above.
+        cpus_per_tres
+        /// `--mem-per-gpu`, similarly.
+        mem_per_tres
+        /// `--nodelist`
+        nodes
+        /// `--exclude`
+        excluded_nodes
+    }
+    numbers {
+        /// `--ntasks-per-gpu`; alone it makes slurmctld invent GPUs without a type. In an update, 0 means the job's own
+        /// value.
+        ntasks_per_tres: u16,
+        /// `--ntasks`; `None` if not given.
+        num_tasks: u32,
+        /// The minimum of `--nodes`; `None` if not given.
+        min_nodes: u32,
+        /// The maximum of `--nodes`; `None` if not given.
+        max_nodes: u32,
+        /// `--cpus-per-task`
+        cpus_per_task: u16,
+        /// `--sockets-per-node`
+        sockets_per_node: u16,
+        /// `--ntasks-per-node`
+        ntasks_per_node: u16,
+    }
+    of_the_job {
+        /// How the receiving Slurm spells GRES in the strings.
+        spelling: Spelling,
+        /// The job's user, even if root or another cluster submits it.
+        user_id: u32,
+        /// `--use-min-nodes`: from a range of nodes, as few as possible.
+        fewest_nodes: bool,
+        /// slurmctld's own flag that the maximum of nodes is the number of tasks (from 26.05 on).
+        nodes_follow_tasks: bool,
+        /// `--spread-job`: from a range of nodes, as many as possible.
+        spread: bool,
+        /// `--gres-flags=enforce-binding`: Slurm may give all CPUs of a node, whatever number is requested.
+        enforces_binding: bool,
+        /// Whether it is the job of a crontab line (`scrontab`), which slurmctld starts again and again without asking
+        /// plugins.
+        recurs: bool,
+    }
+}
+
+/// A job or an update as Slurm shows it, not yet parsed.
+pub type Request<'a> = Description<&'a [u8]>;
+
+/// Options that only batch jobs have, about repetition and the environment.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Batch<T> {
+    /// `--requeue` or `--no-requeue`; `None` if neither is given.
+    pub requeue: Option<bool>,
+    /// Whether `--open-mode` is given.
+    pub open_mode: bool,
+    /// `--array`
+    pub array: Option<T>,
+    /// `--time` in minutes; `None` if not given.
+    pub time_limit: Option<u32>,
+    /// Whether slurmd gets the variables from the user's login shell: for `--get-user-env`, `--export` with names or
+    /// `NONE`, and scrontab.
+    pub user_env: bool,
+}
+
+/// Longest string of a submission that Slurm accepts (`_test_job_desc_fields` in src/slurmctld/job_mgr.c). Slurm checks
+/// that only after its plugins.
+pub const LONGEST: usize = 1024;
+
+impl<T> Description<T> {
+    /// One of the strings of GRES.
+    pub fn string(&self, field: Field) -> Option<&T> {
+        match field {
+            Field::Job => self.tres_per_job.as_ref(),
+            Field::Node => self.tres_per_node.as_ref(),
+            Field::Socket => self.tres_per_socket.as_ref(),
+            Field::Task => self.tres_per_task.as_ref(),
+            Field::CpusPerGpu => self.cpus_per_tres.as_ref(),
+            Field::MemPerGpu => self.mem_per_tres.as_ref(),
+        }
+    }
+
+    /// The place of one of the strings of GRES.
+    pub fn string_mut(&mut self, field: Field) -> &mut Option<T> {
+        match field {
+            Field::Job => &mut self.tres_per_job,
+            Field::Node => &mut self.tres_per_node,
+            Field::Socket => &mut self.tres_per_socket,
+            Field::Task => &mut self.tres_per_task,
+            Field::CpusPerGpu => &mut self.cpus_per_tres,
+            Field::MemPerGpu => &mut self.mem_per_tres,
+        }
+    }
+}
+
+impl<'a> Request<'a> {
+    /// A request for nothing.
+    pub fn new(spelling: Spelling) -> Self {
+        Request { spelling, ..Request::default() }
+    }
+
+    /// A string that is longer than Slurm accepts, if there is one.
+    pub fn overlong(&self) -> Option<&'a [u8]> {
+        let strings = Field::ALL.iter().map(|field| self.string(*field).copied());
+        let names = [self.qos, self.account, self.partition, self.reservation];
+        strings.chain(names).flatten().find(|text| text.len() > LONGEST)
+    }
+
+    /// A stored job without what Slurm itself wrote into it: DefCpuPerGPU and DefMemPerGPU as `gpu:4`, without a prefix
+    /// (`gres_select_util_job_set_defs`, as soon as it looks for nodes). No user requested it, and without its prefix
+    /// Slurm reads no request from it.
+    #[must_use]
+    pub fn without_defaults(&self) -> Self {
+        let is_default = |text: &&[u8]| {
+            let digits = text.strip_prefix(b"gpu:").unwrap_or_default();
+            !digits.is_empty() && digits.iter().all(u8::is_ascii_digit)
+        };
+        Request {
+            cpus_per_tres: self.cpus_per_tres.filter(|text| !is_default(text)),
+            mem_per_tres: self.mem_per_tres.filter(|text| !is_default(text)),
+            ..*self
+        }
+    }
+
+    /// Whether Slurm will take the partition from the job's reservation; that partition is unknown here.
+    pub fn partition_is_the_reservations(&self) -> bool {
+        let named = |name: Option<&[u8]>| name.is_some_and(|name| !name.is_empty());
+        !named(self.partition) && named(self.reservation)
+    }
+
+    /// Whether an update changes anything that a rule checks: holding, releasing or changing the priority doesn't.
+    pub fn touches_rules(&self) -> bool {
+        let strings = Field::ALL.iter().any(|field| self.string(*field).is_some());
+        let names = [self.qos, self.account, self.partition, self.reservation].iter().any(Option::is_some);
+        let nodes = [self.min_nodes, self.max_nodes, self.num_tasks].iter().any(Option::is_some);
+        let tasks = self.ntasks_per_node.is_some() || self.ntasks_per_tres.is_some();
+        strings || names || nodes || tasks || self.exclusive
+    }
+
+    /// Whether an update changes CPUs or memory.
+    pub fn touches_amounts(&self) -> bool {
+        let numbers = [self.cpus_per_task, self.ntasks_per_node, self.sockets_per_node];
+        self.amounts != Amounts::default() || numbers.iter().any(Option::is_some)
+    }
+
+    /// Tasks for each GPU; 0 if not requested.
+    pub fn ntasks_per_tres(&self) -> u16 {
+        self.ntasks_per_tres.unwrap_or(0)
+    }
+
+    /// How often a field's count is requested at least: for each node, socket or task.
+    pub fn times(&self, field: Field) -> u64 {
+        let nodes = u64::from(self.min_nodes.unwrap_or(1).max(1));
+        match field {
+            Field::Node => nodes,
+            Field::Socket => nodes.saturating_mul(u64::from(self.sockets_per_node.unwrap_or(1).max(1))),
+            Field::Task => u64::from(self.num_tasks.unwrap_or(1).max(1)),
+            Field::Job | Field::CpusPerGpu | Field::MemPerGpu => 1,
+        }
+    }
+}

@@ -1,0 +1,107 @@
+//! The names in a request: of QOSes, partitions and reservations.
+
+use super::Request;
+
+/// A list of names, as Slurm separates them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Names<'a>(&'a [u8]);
+
+/// The QOS that a job requests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Qos<'a> {
+    /// None, so the job gets its default.
+    Default,
+    /// This one; empty in an update that gives the job its default again.
+    One(&'a [u8]),
+    /// One of these, or options without a blank between them.
+    List(Names<'a>),
+}
+
+/// Where a job can run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Partitions<'a> {
+    /// In one of these.
+    Named(Names<'a>),
+    /// In its reservation's, which is unknown here.
+    OfReservation,
+    /// In the cluster's default.
+    Default,
+}
+
+impl<'a> Names<'a> {
+    /// The names in a text.
+    pub const fn of(text: &'a [u8]) -> Names<'a> {
+        Names(text)
+    }
+
+    /// All of the text, for a message.
+    pub const fn text(self) -> &'a [u8] {
+        self.0
+    }
+
+    /// The names, including empty ones.
+    pub fn iter(self) -> impl Iterator<Item = &'a [u8]> {
+        self.0.split(|byte| *byte == b',')
+    }
+
+    /// The distinct names in their order: otherwise one name, repeated five hundred times, could keep slurmctld busy.
+    pub fn each(self) -> Vec<&'a [u8]> {
+        self.distinct(|byte| *byte)
+    }
+
+    /// The distinct names of QOSes, whose case doesn't count, in their order.
+    pub fn of_qoses(self) -> Vec<&'a [u8]> {
+        let mut names = self.distinct(u8::to_ascii_lowercase);
+        names.retain(|name| !name.is_empty());
+        names
+    }
+
+    fn distinct(self, key: fn(&u8) -> u8) -> Vec<&'a [u8]> {
+        let (mut names, mut sorted): (Vec<&[u8]>, Vec<&[u8]>) = (Vec::new(), Vec::new());
+        for name in self.iter() {
+            let order = |known: &&[u8]| known.iter().map(key).cmp(name.iter().map(key));
+            if let Err(at) = sorted.binary_search_by(order) {
+                sorted.insert(at, name);
+                names.push(name);
+            }
+        }
+        names
+    }
+}
+
+impl<'a> Request<'a> {
+    /// The QOS.
+    pub fn wanted_qos(&self) -> Qos<'a> {
+        match self.qos {
+            None => Qos::Default,
+            Some(text) if text.contains(&b',') => Qos::List(Names(text)),
+            Some(name) => Qos::One(name),
+        }
+    }
+
+    /// The partitions.
+    pub fn partitions(&self) -> Partitions<'a> {
+        let said = |text: Option<&'a [u8]>| text.filter(|text| !text.is_empty());
+        match (said(self.partition), said(self.reservation)) {
+            (Some(list), _) => Partitions::Named(Names(list)),
+            (None, Some(_)) => Partitions::OfReservation,
+            (None, None) => Partitions::Default,
+        }
+    }
+
+    /// The reservations; `None` if the job names none.
+    pub fn reservations(&self) -> Option<Names<'a>> {
+        self.reservation.filter(|list| !list.is_empty()).map(Names)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Names;
+
+    #[test]
+    fn each_name_counts_once_in_its_place() {
+        assert_eq!(Names::of(b"b,a,b,,a,").each(), [b"b".as_slice(), b"a", b""]);
+        assert_eq!(Names::of(b"b,A,B,,a,").of_qoses(), [b"b".as_slice(), b"A"]);
+    }
+}
