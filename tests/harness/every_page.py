@@ -216,7 +216,7 @@ NOT_RUN = {
     "lab root 25.11": A_SOURCE,
     "tests/build 24.11 && tests/gpu/bundle": COMPILES + "; test_gpu.py runs the second",
     "sudo python3 gpu-bundle/one": NEEDS_A_GPU,
-    "tests/host/footprint": "it needs gdb, and steps through single instructions",
+    "tests/host/footprint --write 24.11": WRITES,
     # ---- What takes too long.
     "docs/releasing.md: make": COMPILES + "; test_dist.py has cargo check the crates there, without a network",
     **dict.fromkeys(

@@ -2,7 +2,7 @@
 //
 // speed: time inside job_submit(), Slurm's own look-ups taken out, with more and more QOSes; and Slurm's job_submit/lua
 // with an equivalent script in the same process. Prints; judges nothing.
-#include "host.h"
+#include "cases.h"
 #include "lookups.h"
 
 #include <stdio.h>
@@ -11,23 +11,6 @@
 
 #define MOST 20000
 
-typedef struct {
-    const char *title;
-    request_t request;
-    bool lua; // answered by the Lua script in the same way
-} timed_t;
-
-// qos_tail is the last of the list, where Slurm's look-up takes longest.
-static const timed_t cases[] = {
-    {"CPU only", {.name = "CPU only", .user = ALICE, .qos = "qos_tail"}, true},
-    {"typed, governed QOS", {.name = "typed", .user = ALICE, .qos = "qos_tail", .node = GRES "gpu:a40:2"}, true},
-    {"typed, default QOS", {.name = "default", .user = BOB, .node = GRES "gpu:a40:2"}, false},
-    {"typed, free QOS", {.name = "typed, free", .user = ALICE, .qos = "free", .node = GRES "gpu:a40:2"}, false},
-    {"untyped, free QOS", {.name = "untyped, free", .user = ALICE, .qos = "free", .node = GRES "gpu:2"}, false},
-    {"untyped, refused",
-     {.name = "untyped", .user = ALICE, .qos = "qos_tail", .node = GRES "gpu:2", .rule = "GS101"}, true},
-};
-#define CASES (sizeof cases / sizeof *cases)
 static const unsigned qos_counts[] = {10, 100, 2000, 10000};
 #define STEPS (sizeof qos_counts / sizeof *qos_counts)
 
@@ -44,7 +27,7 @@ typedef struct {
 static overhead_t overhead;
 
 // The whole call without what measuring adds to it; `lookups` then holds Slurm's part.
-static int64_t time_call(const plugin_t *plugin, const timed_t *timed) {
+static int64_t time_call(const plugin_t *plugin, const measured_t *timed) {
     job_desc_msg_t *job = describe(&timed->request);
     char *message = NULL;
     lookups = (lookups_t){0};
