@@ -8,7 +8,7 @@ import sys
 
 import pytest
 from clusters import clusters
-from lab import CASES, TOP
+from lab import TOP
 
 SIEGE = TOP / "tests/siege"
 sys.path.insert(0, str(SIEGE))
@@ -19,9 +19,10 @@ import ways
 from box import Box
 from lab import BOXES, RELEASES
 
-guarded = clusters("guard", conf=[SIEGE / "conf", CASES / "guard"])
+PLAIN = [SIEGE / "conf", SIEGE / "conf-plain"]
+guarded = clusters("guard", conf=PLAIN)
 # The same where systemd is, for the timer's unit.
-with_units = clusters("guard-unit", conf=[SIEGE / "conf", CASES / "guard"], cgroup="v2", systemd=True, in_turn=True)
+with_units = clusters("guard-unit", conf=PLAIN, cgroup="v2", systemd=True, in_turn=True)
 CONF = "/etc/slurm/gpushare.conf"
 RULES = (SIEGE / "conf/gpushare.conf").read_text()
 FIGURES = "/tmp/guard.prom"

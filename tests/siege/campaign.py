@@ -109,7 +109,7 @@ class Siege:
             if answer.job:
                 self.jobs[one] = answer.job
                 self.owners[answer.job] = one
-            elif not self.jobs[one] and action.verb != "root":
+            elif not self.jobs[one] and action.verb not in ("root", "mode"):
                 waiting[one].clear()
             if self.tally.actions % LOOK_EVERY == 0 and (found := self.look()):
                 return found
@@ -153,7 +153,7 @@ class Siege:
         )
         self.seen_running |= new
         self.tally.full += any(judge.used_up(look, self.box.limits))
-        violations = list(judge.judge(look, self.box.limits))
+        violations = self.box.breaches(look)
         return (violations, look) if violations else None
 
     def guilty(self, found, stories):
@@ -166,7 +166,7 @@ class Siege:
             keys = [id, jobs[id]["array"], jobs[id]["het"]]
             one = next((self.owners[key] for key in keys if key in self.owners), None)
             if one is None:
-                likely = [story.actions for story in stories if story.kind in ("command", "rest")]
+                likely = [story.actions for story in stories if story.kind in ("command", "rest", "shaped", "cron")]
                 return likely or [story.actions for story in stories]
             chosen.add(one)
         return [stories[one].actions for one in sorted(chosen)]
@@ -212,6 +212,9 @@ def smaller_each(stories):
             if len(actions) > 1:
                 yield stories[:i] + [actions[:j] + actions[j + 1:]] + stories[i + 1:]
         for j, action in enumerate(actions):
+            for k in [k for k, word in enumerate(action.argv) if word.startswith("-") and word not in ("-o", "--wrap")]:
+                less = type(action)(**{**vars(action), "argv": action.argv[:k] + action.argv[k + 1:]})
+                yield stories[:i] + [actions[:j] + [less] + actions[j + 1:]] + stories[i + 1:]
             for name in action.fields:
                 if name in ("priority", "job_id_str"):
                     continue

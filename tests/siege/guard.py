@@ -8,7 +8,10 @@ from dataclasses import dataclass, field
 
 import judge
 
-KINDS = {"foreign": "unnamed", "miscounted": "miscounted", "gpuless": "no_gpu"}
+KINDS = {
+    "foreign": "unnamed", "miscounted": "miscounted", "gpuless": "no_gpu", "uncounted": "uncounted",
+    "outside": "outside_reservation",
+}
 CAPS = {"CPUs": "cpus", "MiB": "memory"}
 
 
@@ -50,13 +53,13 @@ def is_same(violation, finding):
     if not jobs & set(violation.jobs):
         return False
     if violation.kind == "cap":
-        return finding["what"] == CAPS[violation.type]
+        return finding["what"] == CAPS[violation.tres]
     if violation.kind != "limit":
-        tres = f"gres/gpu:{violation.type}"
-        return finding["what"] == KINDS[violation.kind] and (not violation.type or finding["tres"] == tres)
+        tres = f"gres/{violation.tres}"
+        return finding["what"] == KINDS[violation.kind] and (not violation.tres or finding["tres"] == tres)
     who, kind = violation.who.rsplit(" ", 1)
-    tres = f"gres/gpu:{violation.type}" if violation.type else "gres/gpu"
     kind = "MaxTRESPerJob" if kind == "MaxTRES" else kind
+    tres = f"gres/{violation.tres}"
     same = (finding["limit_kind"], finding["tres"], finding["counted_by"]) == (kind, tres, violation.counted_by)
     return same and (finding["whose"] == who if who.startswith("QOS ") else not finding["whose"].startswith("QOS "))
 
@@ -78,7 +81,7 @@ def compare(box, tally):
     findings = ask(box.cluster)
     after, known_after = judged(box)
     tally.asked += 1
-    both = [one for one in before if any(known.who == one.who and known.type == one.type and known.kind == one.kind
+    both = [one for one in before if any(known.who == one.who and known.tres == one.tres and known.kind == one.kind
                                          and set(known.jobs) & set(one.jobs) for known in after)]
     tally.gone += len(before) - len(both)
     for violation in both:

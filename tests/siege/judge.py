@@ -3,14 +3,16 @@
 more CPUs or memory than the site gives with their GPUs, or run without a GPU where each job has one?
 
 Pure: takes text that the client printed and the limits, gives violations. GPUs are counted twice, as Slurm's accounting
-does (AllocTRES) and by the devices themselves: which node, which index. The type of a device comes from the node's own
-Gres, never from a name that a user gave.
+does (AllocTRES) and by the devices themselves: which node, which index. So are units of shares: by AllocTRES, and by
+what each node gave. A type comes from the node's own Gres, never from a name that a user gave.
 """
 
 import re
 from collections import Counter
 from dataclasses import dataclass, field
 from urllib.parse import unquote
+
+from limits import SHARE, counted
 
 RUNNING, SUSPENDED, COMPLETING = 1, 2, 1 << 15
 TYPED = re.compile(r"gpu[:=/]([^:=,;(]*[^:=,;(0-9][^:=,;(]*)")
@@ -19,15 +21,16 @@ TYPED = re.compile(r"gpu[:=/]([^:=,;(]*[^:=,;(0-9][^:=,;(]*)")
 @dataclass
 class Look:
     jobs: list = field(default_factory=list)
-    nodes: dict = field(default_factory=dict)
+    nodes: dict = field(default_factory=dict)  # the type of each GPU
+    shares: dict = field(default_factory=dict)  # the types of shares
     steady: bool = True
 
 
 @dataclass(frozen=True)
 class Violation:
-    kind: str  # limit, foreign, miscounted, cap, gpuless, down
+    kind: str  # limit, foreign, miscounted, uncounted, outside, cap, gpuless, down
     who: str  # "QOS qos_lafferty GrpTRES" …
-    type: str
+    tres: str  # gpu:a40, gpushare; of a cap CPUs or MiB
     held: int
     limit: int
     counted_by: str  # AllocTRES or devices
@@ -36,16 +39,20 @@ class Violation:
     def __str__(self):
         jobs = ",".join(map(str, self.jobs))
         if self.kind == "limit":
-            return f"{self.who}: {self.held} of gpu:{self.type} by {self.counted_by}, limit {self.limit} (jobs {jobs})"
+            return f"{self.who}: {self.held} of {self.tres} by {self.counted_by}, limit {self.limit} (jobs {jobs})"
         if self.kind == "cap":
-            return f"{self.who}: {self.held} {self.type} by {self.counted_by}, its GPUs allow {self.limit} (job {jobs})"
+            return f"{self.who}: {self.held} {self.tres} by {self.counted_by}, its GPUs allow {self.limit} (job {jobs})"
         if self.kind == "gpuless":
             return f"{self.who}: runs without a GPU (job {jobs})"
+        if self.kind == "uncounted":
+            return f"{self.who}: holds {self.held} of {self.tres}, of which it has no limit (job {jobs})"
+        if self.kind == "outside":
+            return f"{self.who}: holds {self.held} of {self.tres} outside of its reservations (job {jobs})"
         if self.kind == "down":
             return f"{self.who} has ended or hangs"
         if self.kind == "foreign":
-            return f"{self.who}: holds {self.held} of gpu:{self.type}, which its request does not name (job {jobs})"
-        return f"{self.who}: AllocTRES has {self.limit} of gpu:{self.type}, the devices are {self.held} (job {jobs})"
+            return f"{self.who}: holds {self.held} of {self.tres}, which its request does not name (job {jobs})"
+        return f"{self.who}: AllocTRES has {self.limit} of {self.tres}, the devices are {self.held} (job {jobs})"
 
 
 DOWN = Violation("down", "slurmctld", "", 0, 0, "", ())
@@ -70,7 +77,8 @@ def read(text):
                 record[name] = int(record[name])
             look.jobs.append(record)
         elif what == "node":
-            look.nodes[record["name"]] = device_types(record.get("gres", ""))
+            gres = record.get("gres", "")
+            look.nodes[record["name"]], look.shares[record["name"]] = device_types(gres), share_types(gres)
     return look
 
 
@@ -80,6 +88,10 @@ def device_types(gres):
     for name, count in re.findall(r"gpu:([^:,(]+):(\d+)", gres):
         types += [name] * int(count)
     return types
+
+
+def share_types(gres):
+    return re.findall(rf"{SHARE}:([^:,(]+):\d+", gres)
 
 
 def hosts(text):
@@ -109,21 +121,22 @@ def runs(job):
 
 
 def by_accounting(job):
-    """{type: GPUs} in AllocTRES; "" is those of all types."""
-    counts = Counter()
-    for name, count in re.findall(r"gres/gpu(?::([^=,]+))?=(\d+)", job.get("allocated", "")):
-        counts[name] += int(count)
-    return counts
+    """{TRES: number} in AllocTRES."""
+    return Counter(counted(job.get("allocated", "")))
 
 
-def by_devices(job, nodes):
-    """{type: GPUs} by index on each node; "" is those of all types."""
+def by_devices(job, look):
+    """{TRES: number}: GPUs by index on each node, units by what each node gave."""
     counts = Counter()
     for host, detail in zip(hosts(job.get("nodes")), job["detail"]):
         for index in indices(detail):
-            types = nodes.get(host, [])
-            counts[types[index] if index < len(types) else "?"] += 1
-            counts[""] += 1
+            types = look.nodes.get(host, [])
+            counts[f"gpu:{types[index] if index < len(types) else '?'}"] += 1
+            counts["gpu"] += 1
+        for units in map(int, re.findall(rf"{SHARE}[^()]*\(CNT:(\d+)\)", detail)):
+            types = look.shares.get(host, [])
+            # Of two types it can't be told; AllocTRES has each.
+            counts.update({SHARE: units} | ({f"{SHARE}:{types[0]}": units} if len(types) == 1 else {}))
     return counts
 
 
@@ -136,14 +149,27 @@ def amounts(job):
 
 def over_caps(job, held, caps):
     """Whether JOB, which holds these GPUs, has more than CAPS give with them, or none where each job has one."""
-    if not held[""] and job.get("partition") in caps.partitions:
+    if not held["gpu"] and not held[SHARE] and job.get("partition") in caps.partitions:
         yield Violation("gpuless", f"partition {job['partition']}", "", 0, 1, "devices", (job["id"],))
     # Slurm gives all CPUs of whole nodes, and no plugin is asked: docs/limits.md.
     cpus = {} if job.get("whole") == "1" else caps.cpus
     for name, each, amount in zip(("CPUs", "MiB"), (cpus, caps.memory), amounts(job)):
-        allowed = sum(each.get(type, 0) * count for type, count in held.items())
-        if each and held[""] and amount > allowed:
+        allowed = sum(each.get(tres.removeprefix("gpu:"), 0) * count for tres, count in held.items())
+        if each and held["gpu"] and amount > allowed:
             yield Violation("cap", f"user {job['user']}", name, int(amount), allowed, "AllocTRES", (job["id"],))
+
+
+def outside_rules(job, held, limits):
+    """Whether JOB has whole GPUs under a QOS that counts only shares, shares under one that counts only GPUs, or shares
+    outside of the reservations for them. Slurm gives whole nodes all that they have, and no plugin is asked."""
+    qos = job.get("qos")
+    if job.get("whole") != "1" and job.get("partition") not in limits.whole_partitions:
+        for tres, names in (("gpu", limits.only_shares), (SHARE, limits.no_shares)):
+            if held[tres] and qos in names:
+                yield Violation("uncounted", f"QOS {qos}", tres, held[tres], 0, "devices", (job["id"],))
+    names = limits.share_reservations
+    if held[SHARE] and names and not any(name in job.get("reservation", "") for name in names):
+        yield Violation("outside", "ShareReservations", SHARE, held[SHARE], 0, "devices", (job["id"],))
 
 
 def named_types(job):
@@ -159,28 +185,29 @@ def judge(look, limits, exempt="maint", foreign=True):
     jobs = [job for job in look.jobs if runs(job) and not job.get("reservation", "").startswith(exempt)]
     ways = {
         "AllocTRES": {job["id"]: by_accounting(job) for job in jobs},
-        "devices": {job["id"]: by_devices(job, look.nodes) for job in jobs},
+        "devices": {job["id"]: by_devices(job, look) for job in jobs},
     }
     for counted_by, counts in ways.items():
         for who, kind, members, bound in limits.bounds(jobs):
-            for type, limit in bound.items():
-                held = sum(counts[job["id"]][type] for job in members)
+            for tres, limit in bound.items():
+                held = sum(counts[job["id"]][tres] for job in members)
                 if held > limit:
-                    ids = tuple(job["id"] for job in members if counts[job["id"]][type])
-                    yield Violation("limit", f"{who} {kind}", type, held, limit, counted_by, ids)
+                    ids = tuple(job["id"] for job in members if counts[job["id"]][tres])
+                    yield Violation("limit", f"{who} {kind}", tres, held, limit, counted_by, ids)
     for job in jobs:
-        yield from over_caps(job, ways["devices"][job["id"]], limits.caps)
+        alloc, held = (ways[name][job["id"]] for name in ("AllocTRES", "devices"))
+        yield from over_caps(job, held, limits.caps)
+        yield from outside_rules(job, alloc | held, limits)
         if job.get("qos") not in limits.governed:
             continue
-        alloc, held = (ways[name][job["id"]] for name in ("AllocTRES", "devices"))
         named = named_types(job)
-        for type in sorted((set(alloc) | set(held)) - {""}):
-            most = max(alloc[type], held[type])
-            if foreign and most and type not in named:
-                yield Violation("foreign", f"QOS {job['qos']}", type, most, 0, "devices", (job["id"],))
-            if alloc[type] != held[type]:
+        for tres in sorted(one for one in set(alloc) | set(held) if one.startswith("gpu:")):
+            most = max(alloc[tres], held[tres])
+            if foreign and most and tres.removeprefix("gpu:") not in named:
+                yield Violation("foreign", f"QOS {job['qos']}", tres, most, 0, "devices", (job["id"],))
+            if alloc[tres] != held[tres]:
                 yield Violation(
-                    "miscounted", f"QOS {job['qos']}", type, held[type], alloc[type], "devices", (job["id"],)
+                    "miscounted", f"QOS {job['qos']}", tres, held[tres], alloc[tres], "devices", (job["id"],)
                 )
 
 
@@ -189,5 +216,5 @@ def used_up(look, limits):
     that shows that the siege tries limits at all."""
     jobs = [job for job in look.jobs if runs(job)]
     for _, _, members, bound in limits.bounds(jobs):
-        for type, limit in bound.items():
-            yield limit > 0 and sum(by_devices(job, look.nodes)[type] for job in members) == limit
+        for tres, limit in bound.items():
+            yield limit > 0 and sum(by_devices(job, look)[tres] for job in members) == limit

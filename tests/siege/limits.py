@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The limits on GPUs that the accounting database has, and which of the running jobs each one binds; and the caps of
-gpushare.conf.
+"""The limits on GPUs and on units of shares that the accounting database has, and which of the running jobs each one
+binds; and the caps of gpushare.conf.
 
 As Slurm has it: what a job's QOS limits, an association doesn't limit again; MaxTRES of an association is inherited
 from its account; MaxTRESPerNode is an average over the job's nodes, rounded down.
@@ -14,9 +14,12 @@ QOS_KINDS = {"GrpTRES": "grp", "MaxTRESPerJob": "job", "MaxTRESPerUser": "user",
              "MaxTRESPerNode": "node"}
 
 
-def gpus(tres):
-    """{type: limit} of a TRES list; "" stands for GPUs of all types."""
-    return {name: int(count) for name, count in re.findall(r"gres/gpu(?::([^=,]+))?=(\d+)", tres)}
+SHARE = "gpushare"  # the GRES of shares in tests/siege/conf
+
+
+def counted(tres):
+    """{name: number} of a TRES list: gpu and gpushare are those of all types, gpu:a40 those of one."""
+    return {name: int(count) for name, count in re.findall(rf"gres/((?:gpu|{SHARE})(?::[^=,]+)?)=(\d+)", tres)}
 
 
 @dataclass
@@ -38,11 +41,16 @@ class Caps:
 
 class Limits:
     def __init__(self, qos, associations, users):
-        """QOS: {name: {kind: {type: limit}}}; ASSOCIATIONS: {(account, user or ""): {"parent", "grp", "max"}}; USERS:
+        """QOS: {name: {kind: {TRES: limit}}}; ASSOCIATIONS: {(account, user or ""): {"parent", "grp", "max"}}; USERS:
         {number: name}."""
         self.qos, self.associations, self.users = qos, associations, users
         self.caps = Caps()
-        self.governed = {name for name, kinds in qos.items() if any(type for kind in kinds.values() for type in kind)}
+        self.whole_partitions, self.share_reservations = set(), []
+        has = lambda kinds, start: any(tres.startswith(start) for kind in kinds.values() for tres in kind)
+        self.governed = {name for name, kinds in qos.items() if has(kinds, "gpu:")}
+        self.only_shares = {name for name, kinds in qos.items() if has(kinds, SHARE) and not has(kinds, "gpu:")
+                            and not any("gpu" in kind for kind in kinds.values())}
+        self.no_shares = {name for name in self.governed if not has(qos[name], SHARE)}
 
     @classmethod
     def read(cls, qos_text, association_text, users):
@@ -51,11 +59,12 @@ class Limits:
         qos = {}
         for line in qos_text.splitlines():
             name, *columns = line.split("|")
-            qos[name] = {kind: gpus(column) for kind, column in zip(QOS_KINDS, columns)}
+            qos[name] = {kind: counted(column) for kind, column in zip(QOS_KINDS, columns)}
         associations = {}
         for line in association_text.splitlines():
             account, user, parent, grp, most = line.split("|")
-            associations[account, user] = {"parent": account if user else parent, "grp": gpus(grp), "max": gpus(most)}
+            parent = account if user else parent
+            associations[account, user] = {"parent": parent, "grp": counted(grp), "max": counted(most)}
         return cls(qos, associations, users)
 
     def levels(self, job):
@@ -68,7 +77,7 @@ class Limits:
             key = (self.associations[key]["parent"], "")
 
     def bounds(self, jobs):
-        """(whose, kind of limit, the jobs that together must keep it, {type: limit})"""
+        """(whose, kind of limit, the jobs that together must keep it, {TRES: limit})"""
         yield from self.qos_bounds(jobs)
         yield from self.association_bounds(jobs)
 

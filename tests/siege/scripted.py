@@ -23,6 +23,8 @@ def play(box, actions, patience=WATCH):
     job, answers = 0, []
     for action in actions:
         if action.verb == "wait":
+            if answers and answers[-1][1].error:
+                continue  # nothing has come of it
             pause(box, job, float(action.fields.get("for", 0)))
             continue
         answer = box.perform(action, job)
@@ -38,7 +40,7 @@ def watch(box, answers, patience):
     started = 0
     while True:
         look = box.look()
-        violations = list(judge.judge(look, box.limits))
+        violations = box.breaches(look)
         if violations:
             box.ask_guard()
             return Outcome("open", violations, answers, look)
@@ -49,7 +51,8 @@ def watch(box, answers, patience):
             break
         time.sleep(0.1)
     box.ask_guard()
-    refused = any(answer.error for action, answer in answers if action.verb != "root") or box.refused_command()
+    of_users = [answer for action, answer in answers if action.verb not in ("root", "mode")]
+    refused = any(answer.error for answer in of_users) or box.refused_command()
     return Outcome("refused" if refused else "closed", [], answers, look)
 
 

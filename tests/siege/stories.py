@@ -1,13 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Makes stories up: what one user does with one job, from its submission on. The same seed makes the same stories."""
 
-from dataclasses import dataclass
-
 import words
 from action import Action
+from plain import Plain
+from story import RELEASE, USERS, Story
+from times import Times
 
-USERS = ["alice", "alice", "bob"]
-RELEASE = {"priority": "INFINITE"}
 # Slurm's own faults, of which slurmctld ends with or without a plugin: --spread-job (24.11.5), 0 tasks a socket
 # (22.05.8 and 24.11.5 divide by it when GPUs are asked for by socket), a text in `extra` (22.05.8 frees it twice), and
 # --distribution=arbitrary without a list of nodes, which only a client of one's own can ask for (task_dist 3: 26.05.5
@@ -15,27 +14,20 @@ RELEASE = {"priority": "INFINITE"}
 SPREAD_JOB = 1 << 8
 
 
-@dataclass
-class Story:
-    kind: str
-    actions: list
-    plain: bool = False  # a typed request within every limit: its submission must be accepted
-
-    def __len__(self):
-        return len([action for action in self.actions if action.verb != "wait"])
-
-
-class Author:
+class Author(Times, Plain):
     def __init__(self, random, members, release, caps=False):
         self.random, self.members, self.release, self.caps = random, members, release, caps
         self.free = [name for name in members if name not in words.LEFT_ALONE and (release, name) != ("22.05", "extra")]
         self.reservations = 0
+        self.site = ""  # of box.SITES
         self.accounts = True  # whether those that have limits are besieged too
         self.kinds = {
             "once": (self.once, 30), "held": (self.held, 26), "moved": (self.moved, 10), "array": (self.array, 4),
             "requeued": (self.requeued, 3), "het": (self.het, 4), "running": (self.running, 5),
             "expand": (self.expand, 3), "reserved": (self.reserved, 2), "command": (self.command, 3),
-            "scontrol": (self.scontrol, 2), "rest": (self.rest, 1), "asked": (self.asked, 2), "plain": (self.plain, 12),
+            "scontrol": (self.scontrol, 2), "rest": (self.rest, 1), "asked": (self.asked, 2), "plain": (self.plain, 14),
+            "shaped": (self.shaped, 14), "later": (self.later, 2), "itself": (self.itself, 1.5),
+            "mode": (self.mode, 0.5), "ended": (self.ended, 0.06), "cron": (self.cron, 1 if release != "22.05" else 0),
         }
 
     def story(self):
@@ -58,7 +50,7 @@ class Author:
             return {}
         if self.random.random() < 0.7 or not self.accounts:
             return {"qos": self.random.choice(words.QOSES[:1] * 3 + words.QOSES)}
-        return {"account": self.random.choice(["capped", "sub", "personal"])}
+        return {"account": self.random.choice(["capped", "sub", "personal", "lab"])}
 
     def request(self, gpus=0.9):
         """A request of which most would be accepted: some GPUs, some sizes, few oddities."""
@@ -71,6 +63,8 @@ class Author:
         if self.random.random() < gpus:
             name = self.random.choice(words.GPU_STRINGS[:3] + ["tres_per_node", "tres_per_job"])
             fields[name] = words.typed(self.random) if self.random.random() < 0.6 else words.gpu_list(self.random)
+            if self.random.random() < 0.12:
+                fields[name] = words.share(self.random)
             if name == "tres_per_task":
                 fields["num_tasks"] = str(self.random.randint(1, 4))
             if name == "tres_per_socket":
@@ -197,17 +191,22 @@ class Author:
         actions.append(self.act(user, "update", min_nodes=self.random.choice(["0", "1", "2"])))
         return Story("expand", actions)
 
+    def reservation(self):
+        self.reservations += 1
+        names = ["maint", "own", *["course"] * (2 * (self.site == "course"))]
+        return f"{self.random.choice(names)}{self.reservations}"
+
+    def reserve(self, name, start):
+        node = self.random.choice(["n2", "h1", "m1"])
+        return Action("root", "root", argv=[
+            "scontrol", "create", f"reservation={name}", f"starttime={start}", "duration=5", "users=alice,bob",
+            f"nodes={node}", "flags=ignore_jobs,overlap",
+        ])
+
     def reserved(self):
         """In a reservation, exempt or not, that is deleted."""
-        user = self.random.choice(USERS)
-        self.reservations += 1
-        name = f"{self.random.choice(['maint', 'own'])}{self.reservations}"
-        node = self.random.choice(["n2", "h1", "m1"])
-        make = [
-            "scontrol", "create", f"reservation={name}", "starttime=now+1hour", "duration=5", "users=alice,bob",
-            f"nodes={node}", "flags=ignore_jobs,overlap",
-        ]
-        actions = [Action("root", "root", argv=make)]
+        user, name = self.random.choice(USERS), self.reservation()
+        actions = [self.reserve(name, "now+1hour")]
         actions.append(self.act(user, "allocate", self.limited() | self.request(), reservation=name, priority="0"))
         for _ in range(self.random.randint(0, 2)):
             actions.append(self.act(user, "update", self.change()))
@@ -274,51 +273,3 @@ class Author:
         """Would it run? It never does."""
         user = self.random.choice(USERS)
         return Story("asked", [self.act(user, "willrun", self.limited() | self.request())])
-
-    def plain(self):
-        """Typed, and within the limit."""
-        pick = self.random.choice
-        qos, most = pick(
-            [("qos_lafferty", 2), ("qos_h", 2), ("qos_job", 1), ("qos_user", 2), ("qos_acct", 2), ("qos_node", 1)]
-        )
-        count = self.random.randint(1, most)
-        shapes = [
-            [f"--gres=gpu:a40:{count}"],
-            [f"--gpus=a40:{count}", "-N1"],
-            [f"--gpus-per-node=a40:{count}"],
-            [f"--gpus-per-task=a40:1", f"-n{count}"],
-            [f"--gpus=a40:{count}"],
-            [f"--gres=gpu:a40:{count}", "-c2"],
-            [f"--gres=gpu:a40:{count}", "-n2"],
-            [f"--gres=gpu:a40:{count}", "--exclusive"],
-            [f"--gres=gpu:a40:1", f"-N{count}"],
-            [f"--gpus=a40:{count}", "--cpus-per-gpu=2"],
-            [f"--gres=gpu:a40:{count}", "-px"],
-        ]
-        if self.random.random() < 0.25:
-            options = [*pick(shapes[:-1]), "--mem-per-cpu=1000"] if self.caps else pick(shapes)
-            return Story(
-                "plain",
-                [
-                    Action(
-                        pick(USERS),
-                        "cli",
-                        argv=[
-                            "sbatch", "--parsable", "-o", "/dev/null", f"--qos={qos}", *options, "--wrap", "sleep 600",
-                        ],
-                    )
-                ],
-                plain=True,
-            )
-        gpus = f"{{P}}gpu:a40:{count}"
-        fields = pick(
-            [
-                {"tres_per_node": gpus}, {"tres_per_job": gpus, "min_nodes": "1", "max_nodes": "1"},
-                {"tres_per_job": gpus}, {"tres_per_task": "{P}gpu:a40:1", "num_tasks": str(count)},
-                {"tres_per_node": gpus, "num_tasks": "2"}, {"tres_per_node": gpus, "cpus_per_task": "4"},
-                {"tres_per_node": gpus, "shared": "0"}, {"tres_per_node": "{P}gpu:a40:1", "min_nodes": str(count)},
-            ]
-        )
-        if self.caps:
-            fields["pn_min_memory"] = "1024"
-        return Story("plain", [Action(pick(USERS), "allocate", {"qos": qos, **fields})], plain=True)

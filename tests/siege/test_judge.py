@@ -18,6 +18,7 @@ from limits import Caps, Limits
 
 USERS = {0: "root", 2001: "alice", 2002: "bob"}
 QOS = """normal|||||
+units|gres/gpushare=60,gres/gpushare:a40=50||||
 typed|gres/gpu:a40=2,gres/gpu:h100=0||||
 job||gres/gpu:a40=1|||
 user|||gres/gpu:a40=2||
@@ -35,7 +36,7 @@ sub||group||
 sub|alice|||
 sub|bob|||gres/gpu:a40=1"""
 NODES = (
-    "node\tname=n1\tgres=gpu:a40:4\nnode\tname=h1\tgres=gpu:h100:4\n"
+    "node\tname=n1\tgres=gpu:a40:4,gpushare:a40:160\nnode\tname=h1\tgres=gpu:h100:4\n"
     "node\tname=m1\tgres=gpu:a40:2,gpu:h100:2\nsteady\t1\n"
 )
 LIMITS = Limits.read(QOS, ASSOCIATIONS, USERS)
@@ -56,7 +57,7 @@ def job(
 
 def found(*jobs):
     return [
-        (one.kind, one.who, one.type, one.held, one.counted_by)
+        (one.kind, one.who, one.tres, one.held, one.counted_by)
         for one in judge.judge(judge.read("".join(jobs) + NODES), LIMITS)
     ]
 
@@ -69,49 +70,80 @@ FOUR = {"detail": ("gpu:a40:4(IDX:0-3)",), "alloc": "gres/gpu=4,gres/gpu:a40=4"}
 TWO = {"detail": ("gpu:a40:2(IDX:0,3)",), "alloc": "gres/gpu=2,gres/gpu:a40=2"}
 
 
+def share(units=40, type="a40", **more):
+    alloc = f"gres/gpushare={units},gres/gpushare:{type}={units}"
+    return job(detail=(f"gpushare:a40(CNT:{units})",), alloc=alloc, per_node=f"gres/gpushare:{units}", **more)
+
+
+@pytest.mark.parametrize("jobs, expected", [
+    ([share()], []),
+    ([share(qos="units"), share(20, id=2)], []),
+    # By both counts, of all types and of one; the node says which type it is.
+    ([share(qos="units"), share(30, id=2, qos="units")],
+     both("QOS units GrpTRES", "gpushare", 70)[:1] + both("QOS units GrpTRES", "gpushare:a40", 70)[:1]
+     + both("QOS units GrpTRES", "gpushare", 70)[1:] + both("QOS units GrpTRES", "gpushare:a40", 70)[1:]),
+    ([share(60, "x", qos="units")], both("QOS units GrpTRES", "gpushare:a40", 60)[1:]),
+    # Whole GPUs where only shares are counted, and shares where only GPUs are; but not those of whole nodes.
+    ([job(qos="units")], [("uncounted", "QOS units", "gpu", 1, "devices")]),
+    ([job(qos="units", whole=1)], []),
+    ([share(qos="typed")], [("uncounted", "QOS typed", "gpushare", 40, "devices")]),
+    ([share(qos="all")], []),
+])
+def test_shares_are_judged_by_units(jobs, expected):
+    assert found(*jobs) == expected
+
+
+def test_shares_stay_in_their_reservations():
+    limits = Limits.read(QOS, ASSOCIATIONS, USERS)
+    limits.share_reservations = ["course"]
+    for reservation, expected in (("course-1", []), ("other", [("outside", "gpushare", 40)])):
+        breaches = judge.judge(judge.read(share(reservation=reservation) + NODES), limits)
+        assert [(one.kind, one.tres, one.held) for one in breaches] == expected
+
+
 @pytest.mark.parametrize("jobs, expected", [
     # Within every limit.
     ([job(), job(2, "typed"), job(3, "job")], []),
     ([job(qos="typed", **TWO)], []),
     # Each kind of limit of a QOS, alone and added up.
-    ([job(qos="typed", **FOUR)], both("QOS typed GrpTRES", "a40", 4)),
-    ([job(1, "typed", **TWO), job(2, "typed", user=2002)], both("QOS typed GrpTRES", "a40", 3)),
-    ([job(qos="job", **TWO)], both("QOS job MaxTRESPerJob", "a40", 2)),
+    ([job(qos="typed", **FOUR)], both("QOS typed GrpTRES", "gpu:a40", 4)),
+    ([job(1, "typed", **TWO), job(2, "typed", user=2002)], both("QOS typed GrpTRES", "gpu:a40", 3)),
+    ([job(qos="job", **TWO)], both("QOS job MaxTRESPerJob", "gpu:a40", 2)),
     ([job(1, "job"), job(2, "job")], []),
-    ([job(1, "user", **TWO), job(2, "user")], both("QOS user MaxTRESPerUser", "a40", 3)),
+    ([job(1, "user", **TWO), job(2, "user")], both("QOS user MaxTRESPerUser", "gpu:a40", 3)),
     ([job(1, "user", **TWO), job(2, "user", user=2002)], []),
-    ([job(1, "account", **TWO), job(2, "account", user=2002)], both("QOS account MaxTRESPerAccount", "a40", 3)),
+    ([job(1, "account", **TWO), job(2, "account", user=2002)], both("QOS account MaxTRESPerAccount", "gpu:a40", 3)),
     ([job(1, "account", **TWO), job(2, "account", account="sub")], []),
-    ([job(qos="node", **TWO)], both("QOS node MaxTRESPerNode", "a40", 2)),
-    ([job(qos="all", **FOUR)], both("QOS all GrpTRES", "", 4)),
+    ([job(qos="node", **TWO)], both("QOS node MaxTRESPerNode", "gpu:a40", 2)),
+    ([job(qos="all", **FOUR)], both("QOS all GrpTRES", "gpu", 4)),
     # Of an account, of the account above, of a user; MaxTRES comes down from an account.
-    ([job(account="capped", **FOUR)], both("association capped/ GrpTRES", "a40", 4)),
-    ([job(account="sub", **TWO), job(2, account="sub", **TWO)], both("association group/ GrpTRES", "a40", 4)),
-    ([job(account="sub", user=2002, **TWO)], both("association sub/bob MaxTRES", "a40", 2)),
+    ([job(account="capped", **FOUR)], both("association capped/ GrpTRES", "gpu:a40", 4)),
+    ([job(account="sub", **TWO), job(2, account="sub", **TWO)], both("association group/ GrpTRES", "gpu:a40", 4)),
+    ([job(account="sub", user=2002, **TWO)], both("association sub/bob MaxTRES", "gpu:a40", 2)),
     ([job(account="sub", **TWO)], []),
     ([job(account="sub", detail=("gpu:a40:3(IDX:0-2)",), alloc="gres/gpu=3,gres/gpu:a40=3")],
-     both("association sub/alice MaxTRES", "a40", 3)),
+     both("association sub/alice MaxTRES", "gpu:a40", 3)),
     # What the QOS limits, the account doesn't limit again.
     ([job(1, "typed", account="capped", **TWO), job(2, account="capped", **TWO)], []),
     # By devices alone: the books know of one.
     ([job(qos="job", detail=("gpu:a40:1(IDX:0)", "gpu:a40:1(IDX:1)"), nodes="n1,m1")],
-     [("limit", "QOS job MaxTRESPerJob", "a40", 2, "devices"), ("miscounted", "QOS job", "a40", 2, "devices")]),
+     [("limit", "QOS job MaxTRESPerJob", "gpu:a40", 2, "devices"), ("miscounted", "QOS job", "gpu:a40", 2, "devices")]),
     # A type by the node, whatever the detail calls it; and by the index on a node of two types.
     ([job(qos="typed", nodes="h1", alloc="gres/gpu=1")],
-     [("limit", "QOS typed GrpTRES", "h100", 1, "devices"), ("foreign", "QOS typed", "h100", 1, "devices"),
-      ("miscounted", "QOS typed", "h100", 1, "devices")]),
+     [("limit", "QOS typed GrpTRES", "gpu:h100", 1, "devices"), ("foreign", "QOS typed", "gpu:h100", 1, "devices"),
+      ("miscounted", "QOS typed", "gpu:h100", 1, "devices")]),
     ([job(qos="job", nodes="m1", detail=("gpu:x:1(IDX:3)",), alloc="gres/gpu=1,gres/gpu:h100=1")],
-     [("foreign", "QOS job", "h100", 1, "devices")]),
+     [("foreign", "QOS job", "gpu:h100", 1, "devices")]),
     # A governed QOS, and a request that names no type.
-    ([job(qos="typed", per_node="gres/gpu:1")], [("foreign", "QOS typed", "a40", 1, "devices")]),
+    ([job(qos="typed", per_node="gres/gpu:1")], [("foreign", "QOS typed", "gpu:a40", 1, "devices")]),
     ([job(per_node="gres/gpu:1")], []),
     # Neither what waits, nor what has ended, nor what is exempt.
     ([job(qos="typed", state=0, **FOUR)], []),
     ([job(qos="typed", state=3, **FOUR)], []),
     ([job(qos="typed", state=1 | judge.COMPLETING, **FOUR)], []),
     ([job(qos="typed", reservation="maint7", **FOUR)], []),
-    ([job(qos="typed", reservation="own7", **FOUR)], both("QOS typed GrpTRES", "a40", 4)),
-    ([job(qos="typed", state=2, **FOUR)], both("QOS typed GrpTRES", "a40", 4)),
+    ([job(qos="typed", reservation="own7", **FOUR)], both("QOS typed GrpTRES", "gpu:a40", 4)),
+    ([job(qos="typed", state=2, **FOUR)], both("QOS typed GrpTRES", "gpu:a40", 4)),
 ])
 def test_breaches(jobs, expected):
     assert found(*jobs) == expected
@@ -147,7 +179,7 @@ def test_caps(line, expected):
     limits = Limits.read(QOS, ASSOCIATIONS, USERS)
     limits.caps = CAPS
     breaches = judge.judge(judge.read(line + NODES), limits)
-    assert [(one.kind, one.type, one.held, one.limit) for one in breaches] == expected
+    assert [(one.kind, one.tres, one.held, one.limit) for one in breaches] == expected
     assert not list(judge.judge(judge.read(line + NODES), LIMITS)), "a site without caps"
 
 

@@ -49,14 +49,27 @@ def gpu(type="", count=4):
     return f"{{P}}gpu:{type}{':' if type else ''}{count}"
 
 
+def share(type="", units=40):
+    return f"{{P}}gpushare:{type}{':' if type else ''}{units}"
+
+
+def reserve(name):
+    return root("scontrol", "create", f"reservation={name}", "starttime=now+1hour", "duration=5", "users=alice",
+                "nodes=n2", "flags=ignore_jobs")
+
+
+def end_reservation(name):
+    """Of one that is in use root can only move the end; slurmctld looks for ended ones now and then."""
+    return root("bash", "-c", f"scontrol update reservation={name} starttime=now endtime=now+1; for i in $(seq 90); do "
+                f"scontrol show reservation {name} >/dev/null 2>&1 || break; sleep 1; done")
+
+
+def scrontab(options):
+    return cli("bash", "-c", f"printf '#SCRON {options}\\n* * * * * sleep 600\\n' | scrontab -")
+
+
 SAME_TYPE = NODES_OF_A40
-RESERVE = root(
-    "scontrol", "create", "reservation=maint1", "starttime=now+1hour", "duration=5", "users=alice", "nodes=n2",
-    "flags=ignore_jobs",
-)
-# Of one that is in use root can only move the end; slurmctld looks for ended ones now and then.
-UNRESERVE = root("bash", "-c", "scontrol update reservation=maint1 starttime=now endtime=now+1; "
-                 "for i in $(seq 90); do scontrol show reservation maint1 >/dev/null 2>&1 || break; sleep 1; done")
+RESERVE, UNRESERVE = reserve("maint1"), end_reservation("maint1")
 
 UNTYPED = [
     Way("untyped, --gres", [sbatch("--qos=qos_lafferty", "--gres=gpu:4", "-xh1,m1")]),
@@ -73,6 +86,8 @@ UNTYPED = [
         sbatch("--qos=qos_lafferty", "--gres=gpu:a40:1", ":", "--qos=qos_lafferty", "--gres=gpu:3", "-xh1,m1")]),
     Way("untyped, a list of QOSes", [sbatch("--qos=qos_lafferty,qos_lafferty", "--gres=gpu:4", "-xh1,m1")]),
     Way("untyped, the QOS in capitals", [sbatch("--qos=QOS_LAFFERTY", "--gres=gpu:4", "-xh1,m1")]),
+    Way("untyped, by scrontab", [scrontab("--qos=qos_lafferty --gres=gpu:4 -xh1,m1"), act("wait", **{"for": 65})]),
+    Way("untyped, a list of partitions", [sbatch("--qos=qos_lafferty", "-px,p", "--gres=gpu:4", "-xh1,m1")]),
     Way("untyped, by slurmrestd", [Action("alice", "rest", {"qos": "qos_lafferty", "tres_per_job": gpu()})]),
     Way("untyped, own client", [act("allocate", **LIMITED, tres_per_node=gpu(), **SAME_TYPE)]),
     Way("typed and untyped together", [
@@ -140,6 +155,68 @@ NODES = [
     Way("--gpus=a40:1, then NumTasks=70", [
         held(qos="qos_job", tres_per_job=gpu("a40", 1)), update(num_tasks=70, min_cpus=70), release()]),
 ]
+PER_TASK = ["--gpus-per-task=a40:1", "-xh1,m1"]
+TASKS = [
+    Way("--gpus-per-task, tasks that don't fill their nodes", [
+        sbatch("--qos=qos_three", "-N2", "-n3", "-c2", "--ntasks-per-node=2", "--ntasks-per-core=1", *PER_TASK)]),
+    Way("--gpus-per-task, tasks that don't fill their nodes, an account's limit", [
+        sbatch("--account=sub", "-N2", "-n3", "-c2", "--ntasks-per-node=2", "--ntasks-per-core=1", *PER_TASK)]),
+    Way("--gpus-per-task without a number of nodes", [
+        sbatch("--qos=qos_three", "-n3", "-c4", "--ntasks-per-node=2", *PER_TASK)]),
+]
+# Where a core is a task's (CR_ONE_TASK_PER_CORE).
+CORES = [
+    Way("--gpus-per-task, a core for each task", [
+        sbatch("--qos=qos_three", "-N2", "-n3", "-c2", "--ntasks-per-node=2", *PER_TASK)]),
+    Way("--gpus-per-task, a core for each task, an account's limit", [
+        sbatch("--account=sub", "-N2", "-n3", "-c2", "--ntasks-per-node=2", *PER_TASK)]),
+]
+HALF = "TresPerJob={P}gpu:a40:2 TresPerNode={P}gpu:a40:1"
+BEGINS = "--begin=now+3"
+
+
+def half_taken(*moves, submitted=()):
+    """Slurm takes the names of an update and refuses the sizes that its GPUs would give the job."""
+    first = sbatch(BEGINS, "--gres=gpu:4", "-xh1,m1", *submitted)
+    changes = ["NumCPUs=1-1", " ".join([*moves, HALF])]
+    return [first, *(cli("scontrol", "update", "job={job}", *change.split()) for change in changes),
+            act("wait", **{"for": 5})]
+
+
+HALVES = [
+    Way("an update of which Slurm takes the QOS and not the sizes", half_taken("qos=qos_lafferty")),
+    Way("an update of which Slurm takes the account and not the sizes", half_taken("account=capped")),
+    Way("CPUs for each GPU, and an update of which Slurm takes the QOS", [
+        sbatch(BEGINS, "--gres=gpu:4", "--cpus-per-gpu=2", "-xh1,m1"),
+        cli("scontrol", "update", "job={job}", "NumCPUs=1-1"),
+        cli("scontrol", "update", "job={job}", "qos=qos_lafferty", "TresPerNode={P}gpu:a40:2"),
+        act("wait", **{"for": 5})]),
+]
+ALL_GPUS = [
+    Way("a limit on all GPUs, --gpus over three nodes", [sbatch("--qos=qos_all", "-n130", "--gpus=1")]),
+    Way("a limit on all GPUs, --gpus-per-task", [
+        sbatch("--qos=qos_total", "-N2", "-n3", "-c2", "--ntasks-per-node=2", "--ntasks-per-core=1", *PER_TASK)]),
+    Way("a limit on all GPUs, in a list of QOSes", [sbatch("--qos=qos_all,qos_all", "-n130", "--gpus=1")]),
+]
+UNITS = [
+    Way("shares of a name of the site's own", [sbatch("--qos=qos_lafferty", "--gres=gpushare:40")]),
+    Way("an account's limit on a type of shares, untyped", [sbatch("--account=lab", "--gres=gpushare:40")]),
+    Way("an account's limit on a type of shares, untyped, under a QOS that counts all", [
+        sbatch("--account=lab", "--qos=qos_share", "--gres=gpushare:40")]),
+    Way("shares of a type that hashes alike", [
+        act("allocate", account="lab", qos="qos_share", tres_per_node=share(COLLISION))]),
+    Way("whole GPUs under a limit on shares", [sbatch("--qos=qos_units", "--gres=gpu:a40:1")]),
+    Way("whole GPUs under a limit on shares, by task", [sbatch("--qos=qos_units", "-n2", "--gpus-per-task=a40:1")]),
+]
+# Where ShareReservations=course.
+COURSE = [
+    Way("a share in no reservation", [sbatch("--gres=gpushare:40")]),
+    Way("a share moved out of its reservation", [
+        reserve("course1"), held(reservation="course1", tres_per_node=share()), update(reservation=""), release()]),
+    Way("a share whose reservation ends", [
+        reserve("course1"), held(reservation="course1", tres_per_node=share()), end_reservation("course1"), release()]),
+]
+SITES = {"cores": CORES, "course": COURSE}
 WHOLE = [
     Way("--exclusive, a node of the type", [sbatch("--qos=qos_lafferty", "--exclusive", "-w", "n2")]),
     Way("--exclusive with one GPU typed", [
@@ -188,7 +265,8 @@ MIXTURES = [
 ]
 GROUPS = {
     "Requests without a type": UNTYPED, "Names": NAMES, "Updates and moves": MOVES, "Other fields": FIELDS,
-    "More nodes than GPUs": NODES, "Several counts at once": MIXTURES, "Whole nodes": WHOLE,
+    "More nodes than GPUs": NODES, "Tasks that don't fill their nodes": TASKS, "Updates taken by halves": HALVES,
+    "Limits on all GPUs": ALL_GPUS, "Shares and units": UNITS, "Several counts at once": MIXTURES, "Whole nodes": WHOLE,
     "Limits of accounts and users": ACCOUNTS, "Reservations": RESERVATIONS,
 }
 
@@ -241,6 +319,10 @@ def updated(*changes):
 CAPS = [Way(f"CPUs, {title}", [sbatch(*options, LITTLE)]) for title, options in MORE_CPUS]
 CAPS += [Way(f"CPUs, update {change}", [*FITS, *updated(change), release()]) for change in CPU_UPDATES]
 CAPS += [
+    Way("CPUs, more tasks on a node than the job has, then a name", [
+        sbatch("-H", A40, LITTLE, "-n1", "--ntasks-per-node=64"), *updated("Name=y"), release()]),
+    Way("CPUs, more tasks on the nodes than the job has", [
+        sbatch("-N2", "-n16", "--ntasks-per-node=15", "--gpus-per-node=a40:1", LITTLE)]),
     Way("CPUs, salloc", [cli("salloc", A40, "-c9", LITTLE, "sleep", "5")]),
     Way("CPUs, srun", [cli("srun", A40, "-c9", LITTLE, "sleep", "5")]),
     Way("CPUs, own client", [act("allocate", tres_per_node=gpu("a40", 1), min_cpus=9, pn_min_memory=1024)]),

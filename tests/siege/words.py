@@ -70,7 +70,9 @@ def gpu_token(random):
             f"{{P}}gpu:={count}", f"license/{{P}}gpu:{count}", f"cpu=1,{{P}}gpu:{count}", f"{{P}}GPU:{kind}:{count}",
             f"{{P}}gpu:{kind}:{count}:no_consume", f"gres/gpu:{count}", f"gres:gpu:{count}", f"{{P}}shard:{count}",
             f"{{P}}mps:{count}", f"{{P}}none", f"{{P}}gpu:{kind}:{count}(IDX:0-3)", f"{{P}}gpu:{kind}:{count}(S:0)",
-            "none", f"gres/{{P}}gpu:{count}", f"{{P}}gpu:{kind}:{kind}:{count}", f" {{P}}gpu:{count}",
+            "none", f"{{P}}gpushare:{count}", f"{{P}}gpushare:{kind}:{count}", "{P}gpushare:40",
+            f"gres/{{P}}gpu:{count}",
+            f"{{P}}gpu:{kind}:{kind}:{count}", f" {{P}}gpu:{count}",
             f"{{P}}gpu :{count}", "", "0",
         ]
     )
@@ -89,10 +91,19 @@ def typed(random):
     return f"{{P}}gpu:{random.choice(['a40', 'a40', 'a40', 'h100'])}:{random.choice([1, 1, 2, 3, 4, 4])}"
 
 
-QOSES = ["qos_lafferty", "qos_h", "qos_job", "qos_user", "qos_node", "qos_acct"]
-ACCOUNTS = ["acct", "capped", "sub", "personal"]
+def share(random):
+    """Units of shares: a limit's, or more."""
+    return f"{{P}}gpushare:{random.choice(['', '', 'a40:', 'a40:', 'h100:'])}{random.choice([10, 20, 21, 40, 61, 101])}"
+
+
+QOSES = [
+    "qos_lafferty", "qos_h", "qos_job", "qos_user", "qos_node", "qos_acct", "qos_share", "qos_share", "qos_units",
+    "qos_all", "qos_total", "qos_three",
+]
+QOS_LISTS = ["free,qos_lafferty", "qos_all,normal", "normal,free", "qos_units,free", "qos_job,qos_job"]
+ACCOUNTS = ["acct", "capped", "sub", "personal", "lab"]
 PLAUSIBLE = {
-    "qos": [*QOSES, "qos_lafferty", "normal"],
+    "qos": [*QOSES, *QOS_LISTS, "qos_lafferty", "normal", "free"],
     "account": [*ACCOUNTS, "ACCT", "Capped"],
     "partition": ["p", "x", "p,x", "x,p", ""],
     "num_tasks": ["1", "2", "3", "4", "8", "65", "70", "130"],

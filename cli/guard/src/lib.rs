@@ -83,6 +83,8 @@ pub enum What {
     Memory,
     /// No GPU in a partition of `GpuPartitions`.
     NoGpu,
+    /// GPUs under a governed QOS that limits only shares, or shares under one that limits only GPUs.
+    Uncounted,
     /// Shares outside the reservations of `ShareReservations`.
     OutsideReservation,
     /// The devices of a job can't be told: a user's text imitates Slurm's. Or, with [`ALLOC_TRES`] as its TRES, its
@@ -100,14 +102,24 @@ impl What {
             What::Cpus => "cpus",
             What::Memory => "memory",
             What::NoGpu => "no_gpu",
+            What::Uncounted => "uncounted",
             What::OutsideReservation => "outside_reservation",
             What::Unclear => "unclear",
         }
     }
 
     /// All words.
-    pub const WORDS: [&'static str; 8] =
-        ["limit", "unnamed", "miscounted", "cpus", "memory", "no_gpu", "outside_reservation", "unclear"];
+    pub const WORDS: [&'static str; 9] = [
+        "limit",
+        "unnamed",
+        "miscounted",
+        "cpus",
+        "memory",
+        "no_gpu",
+        "uncounted",
+        "outside_reservation",
+        "unclear",
+    ];
 }
 
 /// What Slurm's accounting counts of a job.

@@ -1,10 +1,11 @@
 //! What isn't a limit of Slurm's: GPUs of a type that the request doesn't name, under a governed QOS; more CPUs or
-//! memory than the site gives with a job's GPUs; jobs without a GPU where each must have one; shares outside their
-//! reservations; and jobs whose devices a user's text hides, or whose AllocTRES Slurm's command cuts.
+//! memory than the site gives with a job's GPUs; jobs without a GPU where each must have one; GPUs beside shares that
+//! alone are limited, and the other way round; shares outside their reservations; and jobs whose devices a user's text
+//! hides, or whose AllocTRES Slurm's command cuts.
 
 use std::collections::HashSet;
 
-use gpushare::submit::policy::{Caps, Governed, PerGpu};
+use gpushare::submit::policy::{Caps, ForeignTypes, Governed, PerGpu};
 use gpushare::text::pattern::Case;
 use gpushare_slurm_text::{Job, Kind, Snapshot, State, Trust};
 
@@ -41,6 +42,9 @@ pub(crate) fn findings(jobs: &[(&Job, Held)], now: &Snapshot, rules: &Rules) -> 
         if governs(job, now, rules) {
             unnamed(job, held, whole, &limited, &mut add);
         }
+        if !whole {
+            uncounted(job, held, now, rules, &mut add);
+        }
         over_caps(job, held, whole, now, rules, &mut add);
         let has = |name: &str| held.gpus().of(&format!("gres/{name}")).unwrap_or(0);
         let gpu_there = has("gpu") > 0 || rules.shares.iter().any(|share| has(share) > 0);
@@ -64,15 +68,56 @@ pub(crate) fn findings(jobs: &[(&Job, Held)], now: &Snapshot, rules: &Rules) -> 
 
 /// Whether GPUs must be typed under the job's QOS or in its partition.
 fn governs(job: &Job, now: &Snapshot, rules: &Rules) -> bool {
-    if rules.policy.partitions.match_name(job.partition.as_bytes(), Case::Counts) {
-        return true;
-    }
+    rules.policy.partitions.match_name(job.partition.as_bytes(), Case::Counts) || qos_governs(job, now, rules)
+}
+
+fn qos_governs(job: &Job, now: &Snapshot, rules: &Rules) -> bool {
     match &rules.policy.governed {
         Governed::Names(names) => names.match_name(job.qos.as_bytes(), Case::Ignored),
         Governed::Auto => now.qoses.get(&job.qos).is_some_and(|qos| {
             let mut limited = Kind::ALL.iter().flat_map(|kind| qos.limits(*kind).iter());
             limited.any(|(tres, _)| tres.starts_with("gres/gpu:"))
         }),
+    }
+}
+
+/// What the job's QOS doesn't limit in any way, although it limits shares or types of GPUs. So gpushare judges requests
+/// under `ForeignTypes=deny`. Slurm gives whole nodes all that they have.
+fn uncounted(
+    job: &Job,
+    held: &Held,
+    now: &Snapshot,
+    rules: &Rules,
+    add: &mut impl FnMut(What, String, &str, (u64, u64)),
+) {
+    let policy = &rules.policy;
+    let Some(qos) = now.qoses.get(&job.qos).filter(|_| policy.foreign_types == ForeignTypes::Deny) else {
+        return;
+    };
+    let limited = || Kind::ALL.into_iter().flat_map(|kind| qos.limits(kind).iter());
+    let is_of = |tres: &str, name: &str| {
+        let rest = tres.strip_prefix("gres/").and_then(|rest| rest.strip_prefix(name));
+        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(':'))
+    };
+    let has_limit = |name: &str| limited().any(|(tres, _)| is_of(tres, name));
+    let names = || rules.shares.iter().filter(|name| rules.gres.contains(name));
+    // A limit of 0 forbids shares, and says nothing of GPUs.
+    let allows_shares = || {
+        let mut shares = limited().filter(|(_, count)| *count > 0);
+        shares.any(|(tres, _)| names().any(|name| is_of(tres, name)))
+    };
+    let only_shares = allows_shares() && !has_limit("gpu") && rules.gres.iter().any(|name| name == "gpu");
+    let types_shares =
+        || limited().any(|(tres, _)| tres.contains(':') && names().any(|name| is_of(tres, name)));
+    let has = |name: &str| held.most(&format!("gres/{name}"));
+    let mut is_uncounted = |name: &str| {
+        add(What::Uncounted, format!("QOS {}", job.qos), &format!("gres/{name}"), (has(name), 0));
+    };
+    if only_shares && has("gpu") > 0 {
+        is_uncounted("gpu");
+    }
+    if only_shares || qos_governs(job, now, rules) || types_shares() {
+        names().filter(|name| has(name) > 0 && !has_limit(name)).for_each(|name| is_uncounted(name));
     }
 }
 

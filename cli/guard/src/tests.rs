@@ -286,50 +286,6 @@ fn a_type_is_named_by_the_request_or_it_is_told() {
 }
 
 #[test]
-fn shares_count_by_units_and_only_in_their_reservations() {
-    let share = Made { qos: "units", alloc: "gres/mps=60", on: &[("n1", "mps:60(60/100)")], ..ONE };
-    let second = Made { id: 2, ..share.clone() };
-    assert_eq!(found(&[share.clone(), second], ""), both("QOS units GrpTRES gres/mps 120/100"));
-    assert_eq!(
-        found(std::slice::from_ref(&share), "ShareReservations=course"),
-        ["ShareReservations outside_reservation gres/mps 60/0 devices"]
-    );
-    assert_eq!(found(&[Made { reservation: "course-2", ..share }], "ShareReservations=course"), [""; 0]);
-    // Units of a GRES of any name, by type too.
-    let own = Made { alloc: "gres/gpushare=4,gres/gpushare:a40=4", on: &[], ..ONE };
-    let mut now = snapshot(&[Made { qos: "units", ..own }]);
-    now.qoses.extend(limits::qoses("units||gres/gpushare:a40=3||||\n").unwrap());
-    let over = shown(&judge(&now, &rules("ShareGRES=gpushare\nPlacement=off")).over);
-    assert_eq!(over, ["QOS units GrpTRES gres/gpushare:a40 4/3 AllocTRES"]);
-    assert!(judge(&now, &rules("")).over.is_empty());
-}
-
-#[test]
-fn caps_are_what_the_jobs_gpus_give() {
-    const CAPS: &str = "MaxCPUsPerGpu=a40:8,h100:16\nMaxMemPerGpu=a40:16G,h100:32G\nGpuPartitions=g";
-    for (alloc, on, partition, expected) in [
-        ("cpu=8,mem=16G", ONE.on, "p", vec![]),
-        ("cpu=9,mem=16G", ONE.on, "p", vec!["MaxCPUsPerGpu cpus cpu 9/8 devices"]),
-        ("cpu=9,mem=16G", ONE.on, "x", vec![]),
-        ("cpu=8,mem=16385M", ONE.on, "x", vec!["MaxMemPerGpu memory mem 16385/16384 devices"]),
-        // Two threads a core: Slurm gives whole cores.
-        ("cpu=32,mem=32G", &[("h1", "gpu:a40:1(IDX:0)")], "p", vec![]),
-        ("cpu=33,mem=32G", &[("h1", "gpu:a40:1(IDX:0)")], "p", vec!["MaxCPUsPerGpu cpus cpu 33/32 devices"]),
-        (
-            "cpu=25,mem=48G",
-            &[("m1", "gpu:a40:1(IDX:0),gpu:h100:1(IDX:2)")],
-            "p",
-            vec!["MaxCPUsPerGpu cpus cpu 25/24 devices"],
-        ),
-        ("cpu=64,mem=500G", &[("n1", "")], "p", vec![]),
-        ("cpu=64,mem=500G", &[("n1", "")], "g", vec!["partition g no_gpu gres/gpu 0/1 devices"]),
-    ] {
-        assert_eq!(found(&[Made { alloc, on, partition, ..ONE }], CAPS), expected, "{alloc}");
-        assert_eq!(found(&[Made { alloc, on, partition, ..ONE }], ""), [""; 0], "{alloc}");
-    }
-}
-
-#[test]
 fn exempt_jobs_count_nowhere() {
     let over = Made { qos: "typed", reservation: "maint7", ..FOUR };
     for conf in [
@@ -379,3 +335,4 @@ fn what_is_ending_is_said_and_is_not_over() {
 }
 
 mod acting;
+mod others;

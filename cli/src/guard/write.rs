@@ -22,6 +22,7 @@ pub(super) fn limit(finding: &Finding) -> String {
         What::Miscounted => format!("{whose}: {tres} that AllocTRES counts as {limit}"),
         What::Cpus | What::Memory => format!("{whose}: {tres}={limit} with these GPUs"),
         What::NoGpu => format!("{whose}: a job without a GPU"),
+        What::Uncounted => format!("{whose}: {tres}, of which it has no limit"),
         What::OutsideReservation => format!("{whose}: {tres} outside these reservations"),
         What::Unclear if !tres.is_empty() => {
             format!("{whose}: a job's {tres} is too long to be read, so only its devices count")

@@ -172,9 +172,18 @@ start_one() {
     return 1
 }
 
+# As Debian's unit does, with what a test puts into its environment.
+spawn_slurmctld() {
+    (
+        set -a
+        [[ ! -e /etc/default/slurmctld ]] || . /etc/default/slurmctld
+        exec slurmctld
+    )
+}
+
 spawn() {
     case $1 in
-    slurmctld) slurmctld ;;
+    slurmctld) spawn_slurmctld ;;
     slurmdbd) setpriv --reuid=slurm --regid=slurm --clear-groups slurmdbd ;;
     slurmd) spawn_slurmd "$2" ;;
     esac
