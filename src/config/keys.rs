@@ -10,6 +10,7 @@ use super::values::{
     share_gres, word, word_key,
 };
 use super::{Config, ConfigError, GpuWeight, Problem, memory, nodes, partitions, qos};
+use crate::mend::mended;
 use crate::submit::policy::{ForeignTypes, LargestGpu, LimitAdvice, Mode, ShareGres};
 use crate::text::gres::is_gpu_type;
 use crate::text::pattern::Patterns;
@@ -243,7 +244,7 @@ impl Draft {
         let of_partitions = || policy.partition_records.iter().any(|record| record.caps.any());
         policy.has_caps =
             policy.caps.any() || of_partitions() || policy.records.iter().any(|record| record.caps.any());
-        if !self.seen.iter().any(|(key, _)| *key == "GovernedGRES") {
+        if !self.seen.iter().any(|(key, _)| *key == "GovernedGRES") && mended("shares-governed") {
             self.config.policy.gres.add(&self.config.node.share_gres);
         }
         // slurmctld records the size of such a share for the node.

@@ -79,6 +79,7 @@ impl<'a, A: Accounting> Judgement<'_, 'a, A> {
     fn names_known_types(&self, request: &Parsed) -> bool {
         let mut typed = false;
         let known = request.tokens().all(|(_, token)| match token {
+            Token::Gres(gres) if gres.name.starts_with(GPU) && !mended("gpu-prefix") => true,
             Token::Gres(gres) if gres.count > 0 && self.policy.gres.has(gres.name) => {
                 typed |= gres.name == GPU;
                 gres.gres_type.is_some_and(|gres_type| self.is_known(gres.name, gres_type))

@@ -175,7 +175,7 @@ fn covers(because: Because, rule: Rule) -> bool {
     let seen_later =
         !matches!(rule, Rule::NtasksPerGpuAlone | Rule::NotRestated | Rule::OldRequestStays | Rule::NotAlone);
     match because {
-        Because::Reservation => seen_later && rule != Rule::QosList || !mended("reservation-seen-later"),
+        Because::Reservation => (seen_later || !mended("reservation-seen-later")) && rule != Rule::QosList,
         Because::Partition | Because::Account => rule != Rule::QosList,
         Because::User | Because::Warn | Because::Audit => true,
     }

@@ -2,6 +2,7 @@
 
 use super::LargestGpu;
 use super::per_gpu::{Caps, MemoryGres};
+use crate::mend::mended;
 use crate::text::pattern::{Case, Patterns};
 use crate::word::words;
 
@@ -251,7 +252,8 @@ impl Policy {
 
     /// Whether a rule lets jobs pass because of their reservation, which may end.
     pub fn depends_on_reservations(&self) -> bool {
-        !self.exempt.reservations.is_empty() || !self.shares.reservations.is_empty()
+        let of_shares = !self.shares.reservations.is_empty() && mended("follow-reservation");
+        !self.exempt.reservations.is_empty() || of_shares
     }
 
     /// The mode for jobs of a QOS.

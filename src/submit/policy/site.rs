@@ -111,7 +111,7 @@ impl<'a, A: Accounting> Judgement<'_, 'a, A> {
     pub(super) fn depends_on_reservation(&self, remarks: &[Remark]) -> bool {
         let exempt = |remark: &Remark| matches!(remark, Remark::Passed(_, Because::Reservation));
         let share = || self.request.names(|gres| self.policy.is_share(gres.name)).is_some();
-        let rule = !self.policy.shares.reservations.is_empty();
+        let rule = !self.policy.shares.reservations.is_empty() && mended("follow-reservation");
         // A share that passes elsewhere, by the mode or an exemption, may start again.
         remarks.iter().any(exempt) || rule && share() && self.in_share_reservation(self.request)
     }

@@ -142,10 +142,12 @@ impl<'r> Load<'r> {
         let of_node =
             number(request.ntasks_per_node).max(number(request.amounts.ntasks_per_socket) * sockets);
         // With both, Slurm gives each node CPUs for its number of tasks, or makes the job's number from it.
-        let of_node =
-            if said(request.num_tasks).is_some() { number(request.ntasks_per_node) } else { of_node };
-        let of_nodes = if mended("caps-tasks") { of_node.saturating_mul(nodes) } else { 0 };
-        let said = said(request.num_tasks).map_or(0, u64::from).max(of_nodes);
+        let of_node = match said(request.num_tasks) {
+            Some(_) if mended("caps-tasks") => number(request.ntasks_per_node),
+            Some(_) => 0,
+            None => of_node,
+        };
+        let said = said(request.num_tasks).map_or(0, u64::from).max(of_node.saturating_mul(nodes));
         said.max(self.gpus(nodes).saturating_mul(request.ntasks_per_tres().into())).max(nodes)
     }
 
