@@ -38,6 +38,7 @@ mod update;
 
 pub use accounts::{Association, GresLimit};
 pub use per_gpu::{Amount, Caps, DefaultMemory, MemoryGres, PerGpu};
+use refusal::Fault;
 pub use refusal::{Because, Change, Command, Correction, Ground, Offer, QUOTED, Refusal, Remark, Rule};
 pub use rules::{
     Exempt, ForeignTypes, Governed, GovernedAccounts, GovernedGres, LimitAdvice, Mode, PartitionRecord,
@@ -143,7 +144,7 @@ pub enum Verdict<'a> {
     /// It passes, with these additions.
     Accept(Acceptance<'a>),
     /// It is refused; the user gets the reason.
-    Refuse(Box<Refusal>),
+    Refuse(Fault),
 }
 
 /// Values to write into an accepted request, and remarks about it.
@@ -174,7 +175,7 @@ pub fn judge<'a, A: Accounting>(request: &Request, policy: &'a Policy, accountin
     let case = Judgement::new(&asked, policy, accounting, None);
     let ruling = match case.by_memory(&asked) {
         None => case.judged(),
-        Some(Err(fault)) => Err(case.refused(fault)),
+        Some(Err(fault)) => Err(case.with_correction(fault)),
         Some(Ok(share)) => {
             let asked = asked.with(&share.fields);
             Judgement::new(&asked, policy, accounting, None).judged().map(|accepted| share.noted(accepted))
@@ -199,7 +200,7 @@ pub fn judge_update<'a, A: Accounting>(
     let case = Judgement::new(&after, policy, accounting, Some((update, &existing)));
     let ruling = match case.by_memory(&update.request) {
         None => case.updated(),
-        Some(Err(fault)) => Err(case.refused(fault)),
+        Some(Err(fault)) => Err(case.with_correction(fault)),
         Some(Ok(share)) => {
             let update = &Update { request: update.request.with(&share.fields), ..update.clone() };
             let after = update.after(&existing);
@@ -224,7 +225,7 @@ struct Judgement<'r, 'a, A: Accounting> {
     governing: OnceCell<Vec<Association<'a>>>,
 }
 
-type Ruling<T> = Result<T, Box<Refusal>>;
+type Ruling<T> = Result<T, Fault>;
 
 impl<'r, 'a, A: Accounting> Judgement<'r, 'a, A> {
     fn new(
@@ -296,7 +297,7 @@ impl<'r, 'a, A: Accounting> Judgement<'r, 'a, A> {
             let fault = self.grounds_fault(self.ground(Some(qos)), accepted);
             // A type that is filled in for one QOS was not judged under the others.
             match fault {
-                Some(fault) if self.mode_of(&fault) == Mode::Default => Err(self.refused(fault)),
+                Some(fault) if self.mode_of(&fault) == Mode::Default => Err(self.with_correction(fault)),
                 fault => self.apply_mode(fault, &mut accepted.remarks),
             }
         })
@@ -335,7 +336,7 @@ impl<'r, 'a, A: Accounting> Judgement<'r, 'a, A> {
     }
 
     /// The first fault under any of them. Also sets the maximum number of nodes.
-    fn grounds_fault(&self, ground: Option<Under<'_, A::Qos>>, accepted: &mut Acceptance) -> Option<Refusal> {
+    fn grounds_fault(&self, ground: Option<Under<'_, A::Qos>>, accepted: &mut Acceptance) -> Option<Fault> {
         let fault = ground.and_then(|under| self.broken_rule(self.request, under));
         let account = fault.is_none() && self.is_under_an_account(self.request);
         if (ground.is_some() || account) && accepted.most_nodes.is_none() {
@@ -350,14 +351,16 @@ impl<'r, 'a, A: Accounting> Judgement<'r, 'a, A> {
     }
 
     /// A refusal with empty values.
-    fn refusal(&self, rule: Rule, ground: Ground) -> Refusal {
+    #[cold]
+    fn refusal(&self, rule: Rule, ground: Ground) -> Fault {
         let command = self.update.map_or(Command::Submit, |(update, _)| update.command());
         Refusal::new(rule, ground, command)
     }
 
     /// A rule of the site's that is broken, and what broke it.
-    fn site_refusal(&self, rule: Rule, asked: Vec<u8>) -> Refusal {
-        Refusal { asked, ..self.refusal(rule, Ground::Site) }
+    #[cold]
+    fn site_refusal(&self, rule: Rule, asked: Vec<u8>) -> Fault {
+        self.refusal(rule, Ground::Site).asked(asked)
     }
 }
 

@@ -23,11 +23,11 @@ fn untyped() -> Refusal {
 
 #[test]
 fn a_warning_says_that_the_job_was_accepted() {
-    let text = remark(&Remark::Passed(untyped(), Because::Warn)).unwrap();
+    let text = remark(&Remark::Passed(Box::new(untyped()), Because::Warn)).unwrap();
     assert!(text.starts_with("gpushare: warning: QOS 'qos_lafferty' needs"), "{text}");
     assert!(text.ends_with("\n  accepted for now; GS101, see `gpushare explain GS101`"), "{text}");
-    assert_eq!(remark(&Remark::Passed(untyped(), Because::Audit)), None);
-    assert_eq!(remark(&Remark::Passed(untyped(), Because::User)), None);
+    assert_eq!(remark(&Remark::Passed(Box::new(untyped()), Because::Audit)), None);
+    assert_eq!(remark(&Remark::Passed(Box::new(untyped()), Because::User)), None);
 }
 
 #[test]

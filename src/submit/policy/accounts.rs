@@ -6,7 +6,7 @@
 
 use super::governed::predicts;
 use super::under::Under;
-use super::{Accounting, GPU, GovernedAccounts, Ground, Judgement, Mode, Policy, Refusal, Rule, shortened};
+use super::{Accounting, Fault, GPU, GovernedAccounts, Ground, Judgement, Mode, Policy, Rule, shortened};
 use crate::mend::mended;
 use crate::submit::grammar::{Gres, Token};
 use crate::submit::request::Parsed;
@@ -70,7 +70,7 @@ impl<'a, A: Accounting> Judgement<'_, 'a, A> {
     }
 
     /// The request's fault under the accounts to charge, if any.
-    pub(super) fn account_fault(&self, request: &Parsed) -> Option<Refusal> {
+    pub(super) fn account_fault(&self, request: &Parsed) -> Option<Fault> {
         let concerned = self.is_under_an_account(request);
         concerned.then(|| self.broken_rule(request, Under::Account)).flatten()
     }

@@ -6,8 +6,8 @@
 
 use super::under::Under;
 use super::{
-    Accounting, Correction, Field, GPU, Gres, Ground, Judgement, Names, Offer, QUOTED, Refusal, Request,
-    Rule, Update, merged,
+    Accounting, Correction, Fault, Field, GPU, Gres, Ground, Judgement, Names, Offer, QUOTED, Refusal,
+    Request, Rule, Update, merged,
 };
 use crate::mend::mended;
 use crate::submit::grammar::{Spelling, Token, tokens};
@@ -67,7 +67,8 @@ impl Correction {
 
 impl<A: Accounting> Judgement<'_, '_, A> {
     /// The same refusal with a correction.
-    pub(super) fn with_correction(&self, fault: Refusal) -> Refusal {
+    #[cold]
+    pub(super) fn with_correction(&self, mut fault: Fault) -> Fault {
         if self.again {
             return fault;
         }
@@ -77,9 +78,9 @@ impl<A: Accounting> Judgement<'_, '_, A> {
         // another plugin may have added what is wrong, which the user can't leave out.
         let works = self.mend_all(&mut wanted, &fault).is_some()
             && (self.update.is_none() || wanted != asked && wanted != asked.names_and_gpus());
-        let beyond = wanted.beyond;
-        let correction = works.then(|| Box::new(self.told(wanted, &fault)));
-        Refusal { beyond, correction, ..fault }
+        fault.beyond = wanted.beyond;
+        fault.correction = works.then(|| Box::new(self.told(wanted, &fault)));
+        fault
     }
 
     #[inline(never)]
@@ -128,13 +129,13 @@ impl<A: Accounting> Judgement<'_, '_, A> {
     }
 
     /// Fixes one fault; returns the next fault, if there is one. `None` if the fault can't be fixed.
-    fn mended(&self, wanted: &mut Correction, fault: &Refusal) -> Option<Option<Refusal>> {
+    fn mended(&self, wanted: &mut Correction, fault: &Refusal) -> Option<Option<Fault>> {
         self.mend(wanted, fault)?;
         let Some((update, existing)) = self.update else {
             let request = self.effective(wanted);
             let again =
                 Judgement { again: true, ..Judgement::new(&request, self.policy, self.accounting, None) };
-            let next = again.judged().err().map(|fault| *fault);
+            let next = again.judged().err();
             // What sbatch would make of it isn't judged here.
             return Some(next).filter(|next| next.is_some() || !request.leaves_tasks_to_sbatch());
         };
@@ -144,7 +145,7 @@ impl<A: Accounting> Judgement<'_, '_, A> {
         let after = update.after(existing);
         let update = Some((update, existing));
         let again = Judgement { again: true, ..Judgement::new(&after, self.policy, self.accounting, update) };
-        Some(again.updated().err().map(|fault| *fault))
+        Some(again.updated().err())
     }
 
     fn mend(&self, wanted: &mut Correction, fault: &Refusal) -> Option<()> {

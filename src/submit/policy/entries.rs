@@ -3,7 +3,7 @@
 
 use super::refusal::plain;
 use super::under::Under;
-use super::{Accounting, Judgement, Refusal, Rule, Ruling, shortened};
+use super::{Accounting, Fault, Judgement, Rule, Ruling, shortened};
 use crate::mend::mended;
 use crate::submit::grammar::{Gres, Token};
 use crate::submit::request::{Field, Parsed, Part};
@@ -12,13 +12,13 @@ impl<A: Accounting> Judgement<'_, '_, A> {
     /// A string that Slurm would refuse later because of its length.
     pub(super) fn not_too_long(&self) -> Ruling<()> {
         let text = self.said().overlong();
-        text.map_or(Ok(()), |text| Err(Box::new(self.site_refusal(Rule::TooLong, shortened(text)))))
+        text.map_or(Ok(()), |text| Err(self.site_refusal(Rule::TooLong, shortened(text))))
     }
 
     /// A type in `--cpus-per-gpu` or `--mem-per-gpu` that the job doesn't request in exactly the same spelling. Slurm
     /// makes an entry of it that stands for no GPU, and merges it with a type that has the same number or differs only
     /// in case.
-    pub(super) fn type_of_none(&self, request: &Parsed, under: Under<A::Qos>) -> Option<Refusal> {
+    pub(super) fn type_of_none(&self, request: &Parsed, under: Under<A::Qos>) -> Option<Fault> {
         if !self.wants_types(under) || !mended("per-gpu-strings") {
             return None;
         }
@@ -34,13 +34,13 @@ impl<A: Accounting> Judgement<'_, '_, A> {
                 }
                 Token::Gres(_) | Token::Cpus(_) | Token::Other => return None,
             };
-            Some(Refusal { asked, ..self.ground_refusal(Rule::TypeOfNone, under) })
+            Some(self.ground_refusal(Rule::TypeOfNone, under).asked(asked))
         })
     }
 
     /// Up to 22.05, an update changes those entries of the old request that its tokens name, and keeps all others, even
     /// if no string shows them any more. So a job can't be moved in, and its types must stay the same.
-    pub(super) fn old_request_stays(&self, under: Under<A::Qos>) -> Option<Refusal> {
+    pub(super) fn old_request_stays(&self, under: Under<A::Qos>) -> Option<Fault> {
         let (update, existing) =
             self.update.filter(|(update, _)| !update.anew && mended("updates-in-entries"))?;
         let refusal = || self.ground_refusal(Rule::OldRequestStays, under);
@@ -58,7 +58,7 @@ impl<A: Accounting> Judgement<'_, '_, A> {
             update.request.names(respelled).map(|(_, gres)| plain(gres))
         };
         let asked = left_behind.or_else(respelled)?;
-        Some(Refusal { asked, ..refusal() })
+        Some(refusal().asked(asked))
     }
 
     /// A type that differs only in case would be a separate entry, which would then replace the first one in the
@@ -77,7 +77,7 @@ impl<A: Accounting> Judgement<'_, '_, A> {
     /// GPUs that are counted in two ways which Slurm doesn't combine. If there is an entry for the whole job, Slurm
     /// doesn't add up what it picks for others; and what it picks per socket differs from what it counted per job or
     /// task (src/plugins/select/cons_tres/gres_select_filter.c: `job_fini`, and the order of its branches).
-    pub(super) fn counted_two_ways(&self, request: &Parsed, under: Under<A::Qos>) -> Option<Refusal> {
+    pub(super) fn counted_two_ways(&self, request: &Parsed, under: Under<A::Qos>) -> Option<Fault> {
         if request.is_counted_plainly() || !mended("counted-one-way") {
             return None;
         }
@@ -91,6 +91,6 @@ impl<A: Accounting> Judgement<'_, '_, A> {
         let per_socket = request.gres_of(Field::Socket).find(policed);
         let beside_task = per_socket.filter(|_| request.gres_of(Field::Task).any(|gres| policed(&gres)));
         let asked = beside_job.or(beside_task)?;
-        Some(Refusal { asked: plain(asked), ..self.ground_refusal(Rule::CountedTwoWays, under) })
+        Some(self.ground_refusal(Rule::CountedTwoWays, under).asked(plain(asked)))
     }
 }

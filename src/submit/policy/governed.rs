@@ -5,8 +5,8 @@ use std::cmp::Ordering;
 use super::refusal::plain;
 use super::under::Under;
 use super::{
-    Accounting, ForeignTypes, GPU, Governed, Ground, Judgement, Mode, Offer, Policy, Refusal, Rule,
-    TypedLimit, shortened,
+    Accounting, Fault, ForeignTypes, GPU, Governed, Ground, Judgement, Mode, Offer, Policy, Rule, TypedLimit,
+    shortened,
 };
 use crate::mend::mended;
 use crate::submit::grammar::{Gres, Spelling, Token};
@@ -77,7 +77,7 @@ impl<A: Accounting> Judgement<'_, '_, A> {
 
     /// A QOS with a comma is Slurm's list of QOSes (24.11 and newer), or two options without a blank between them.
     /// Slurm later tries a list's QOSes by priority, so a list must not contain a governed QOS.
-    pub(super) fn faulty_list(&self, list: Names) -> Option<Refusal> {
+    pub(super) fn faulty_list(&self, list: Names) -> Option<Fault> {
         if let Some(option) = list.iter().find(|member| is_option(member)) {
             let name = list.iter().find(|name| !name.is_empty()).filter(|name| !is_option(name));
             return Some(self.option_inside(name.unwrap_or_default(), option));
@@ -85,11 +85,11 @@ impl<A: Accounting> Judgement<'_, '_, A> {
         let mut qoses = self.accounting.qoses_named(&list.of_qoses()).into_iter();
         let governed = qoses.find(|qos| self.governs(*qos)).filter(|_| mended("qos-lists"))?;
         let ground = Ground::Qos(self.accounting.name(governed).to_vec());
-        Some(Refusal { asked: shortened(list.text()), ..self.refusal(Rule::QosList, ground) })
+        Some(self.refusal(Rule::QosList, ground).asked(shortened(list.text())))
     }
 
     /// `--qos=NAME,--gres=gpu:2`: if the option alone would be refused too, this uses the correction of that refusal.
-    fn option_inside(&self, name: &[u8], option: &[u8]) -> Refusal {
+    fn option_inside(&self, name: &[u8], option: &[u8]) -> Fault {
         let ground = Ground::Qos(shortened(name));
         let asked = shortened(option);
         let fault = || {
@@ -97,20 +97,20 @@ impl<A: Accounting> Judgement<'_, '_, A> {
             let qos = self.accounting.qos_named(name).filter(|qos| self.governs(*qos))?;
             self.broken_rule(&self.request.with(&meant), Under::Qos(qos))
         };
-        match fault() {
-            Some(fault) => Refusal { rule: Rule::OptionInsideQos, ground, asked, ..fault },
-            None => Refusal { asked, ..self.refusal(Rule::OptionInsideQos, ground) },
-        }
+        let mut fault = fault().unwrap_or_else(|| self.refusal(Rule::OptionInsideQos, ground.clone()));
+        fault.rule = Rule::OptionInsideQos;
+        fault.ground = ground;
+        fault.asked(asked)
     }
 
     /// The first part of the request that the rule of types doesn't allow.
-    pub(super) fn broken_rule(&self, request: &Parsed, under: Under<A::Qos>) -> Option<Refusal> {
+    pub(super) fn broken_rule(&self, request: &Parsed, under: Under<A::Qos>) -> Option<Fault> {
         let mut typed = false;
         for (field, token) in request.tokens() {
             match token {
                 Token::Unrecognised(text) => {
                     let refusal = self.type_refusal(Rule::Unreadable, under, GPU, None);
-                    return Some(Refusal { field, asked: shortened(text.shown()), ..refusal });
+                    return Some(refusal.field(field).asked(shortened(text.shown())));
                 }
                 Token::Gres(gres) if gres.count > 0 && self.policy.gres.has(gres.name) => {
                     if let Some(rule) = self.type_fault(under, gres) {
@@ -118,7 +118,7 @@ impl<A: Accounting> Judgement<'_, '_, A> {
                             Rule::GpuUncounted => self.ground_refusal(rule, under),
                             rule => self.type_refusal(rule, under, gres.name, gres.gres_type),
                         };
-                        return Some(Refusal { field, count: gres.count, asked: plain(gres), ..refusal });
+                        return Some(refusal.field(field).count(gres.count).asked(plain(gres)));
                     }
                     typed |= gres.name == GPU;
                 }
@@ -155,9 +155,9 @@ impl<A: Accounting> Judgement<'_, '_, A> {
     }
 
     /// `--ntasks-per-gpu` without a GPU makes slurmctld invent GPUs without a type.
-    fn tasks_alone(&self, request: &Request, under: Under<A::Qos>) -> Refusal {
+    fn tasks_alone(&self, request: &Request, under: Under<A::Qos>) -> Fault {
         let refusal = self.type_refusal(Rule::NtasksPerGpuAlone, under, GPU, None);
-        Refusal { field: Field::Job, count: invented(request), ..refusal }
+        refusal.field(Field::Job).count(invented(request))
     }
 
     /// Whether an update brings the job under the rule, also by ending an exemption.
@@ -179,7 +179,7 @@ impl<A: Accounting> Judgement<'_, '_, A> {
     }
 
     /// An update that brings a job under the rule must name its GPUs itself.
-    fn not_restated(&self, under: Under<A::Qos>) -> Option<Refusal> {
+    fn not_restated(&self, under: Under<A::Qos>) -> Option<Fault> {
         let (update, existing) = self.update.filter(|_| self.comes_under(under))?;
         let policed = |gres: &Gres| self.policy.gres.has(gres.name);
         // Slurm may have GPUs of the job's that no string shows.
@@ -188,13 +188,13 @@ impl<A: Accounting> Judgement<'_, '_, A> {
         };
         if !update.is_alone() {
             let asked = update.others.join(", ").into_bytes();
-            return Some(Refusal { asked, ..self.ground_refusal(Rule::NotAlone, under) });
+            return Some(self.ground_refusal(Rule::NotAlone, under).asked(asked));
         }
         if update.request.names(policed).is_some() {
             return None;
         }
         let refusal = self.type_refusal(Rule::NotRestated, under, gres.name, gres.gres_type);
-        Some(Refusal { field, count: gres.count, ..refusal })
+        Some(refusal.field(field).count(gres.count))
     }
 
     pub(super) fn type_fault(&self, under: Under<A::Qos>, gres: Gres) -> Option<Rule> {
@@ -245,7 +245,8 @@ impl<A: Accounting> Judgement<'_, '_, A> {
     }
 
     /// A refusal that suggests no other type.
-    pub(super) fn ground_refusal(&self, rule: Rule, under: Under<A::Qos>) -> Refusal {
+    #[cold]
+    pub(super) fn ground_refusal(&self, rule: Rule, under: Under<A::Qos>) -> Fault {
         let ground = match under {
             Under::Qos(qos) | Under::Total(qos) => Ground::Qos(self.accounting.name(qos).to_vec()),
             Under::Partition(name) => Ground::Partition(shortened(name)),
@@ -255,17 +256,11 @@ impl<A: Accounting> Judgement<'_, '_, A> {
     }
 
     /// A refusal with the types that could be named instead; `gres_type` comes first if it is one of them.
-    fn type_refusal(
-        &self,
-        rule: Rule,
-        under: Under<A::Qos>,
-        gres: &[u8],
-        gres_type: Option<&[u8]>,
-    ) -> Refusal {
+    fn type_refusal(&self, rule: Rule, under: Under<A::Qos>, gres: &[u8], gres_type: Option<&[u8]>) -> Fault {
         // For a share that isn't counted, suggest the QOS's whole GPUs.
         let offered = if rule == Rule::ShareUncounted { GPU } else { gres };
         let offer = self.offered(under, offered, gres_type);
-        Refusal { gres: shortened(offered), offer, ..self.ground_refusal(rule, under) }
+        self.ground_refusal(rule, under).gres(shortened(offered)).offer(offer)
     }
 
     /// The types that can be named for a GRES; `gres_type` comes first if it is one of them.

@@ -3,13 +3,13 @@
 //! keeps its original name.
 
 use super::refusal::plain;
-use super::{Accounting, Judgement, Refusal, Rule, shortened};
+use super::{Accounting, Fault, Judgement, Rule, shortened};
 use crate::mend::mended;
 use crate::submit::grammar::{self, Token};
 
 impl<A: Accounting> Judgement<'_, '_, A> {
     /// The first type in the request that the cluster doesn't have, but whose hash equals that of a type that it has.
-    pub(super) fn lookalike(&self) -> Option<Refusal> {
+    pub(super) fn lookalike(&self) -> Option<Fault> {
         self.request.parts().iter().find_map(|part| {
             let (gres, gres_type) = match part.token {
                 Token::Gres(gres) => (gres.name, gres.gres_type?),
@@ -23,7 +23,7 @@ impl<A: Accounting> Judgement<'_, '_, A> {
                 Token::Cpus(_) | Token::Other => Vec::new(),
             };
             let refusal = self.site_refusal(Rule::TypeResembles, asked);
-            Some(Refusal { gres: shortened(gres), resembles, ..refusal })
+            Some(refusal.gres(shortened(gres)).resembles(resembles))
         })
     }
 

@@ -5,8 +5,8 @@ use super::refusal::plain;
 use super::retype::filled;
 use super::under::Under;
 use super::{
-    Accounting, Because, Change, Command, DefaultQos, GPU, Ground, Judgement, LimitAdvice, Mode, Owner,
-    Refusal, Remark, Rule, Ruling,
+    Accounting, Because, Change, Command, DefaultQos, Fault, GPU, Ground, Judgement, LimitAdvice, Mode,
+    Owner, Refusal, Remark, Rule, Ruling,
 };
 use crate::mend::mended;
 use crate::submit::grammar::Gres;
@@ -15,37 +15,32 @@ use crate::text::pattern::{Case, Patterns};
 
 impl<A: Accounting> Judgement<'_, '_, A> {
     /// Refuses the request, or records why it passes.
-    pub(super) fn apply_mode(&self, fault: Option<Refusal>, remarks: &mut Vec<Remark>) -> Ruling<()> {
+    pub(super) fn apply_mode(&self, fault: Option<Fault>, remarks: &mut Vec<Remark>) -> Ruling<()> {
         let Some(fault) = fault else { return Ok(()) };
         if self.again || fault.rule.holds_in_every_mode() {
-            return Err(self.refused(fault));
+            return Err(self.with_correction(fault));
         }
         if let Some(because) = self.exemption(self.request).filter(|because| covers(*because, fault.rule)) {
             remarks.push(Remark::Passed(fault, because));
             return Ok(());
         }
         remarks.push(match self.mode_of(&fault) {
-            Mode::Enforce => return Err(self.refused(fault)),
+            Mode::Enforce => return Err(self.with_correction(fault)),
             Mode::Warn => Remark::Passed(self.with_correction(fault), Because::Warn),
             Mode::Audit => Remark::Passed(self.with_correction(fault), Because::Audit),
             Mode::Default => match self.with_type(&fault) {
                 Some(change) => Remark::Changed(change),
-                None => return Err(self.refused(fault)),
+                None => return Err(self.with_correction(fault)),
             },
         });
         Ok(())
     }
 
-    /// The refusal, with a correction.
-    pub(super) fn refused(&self, fault: Refusal) -> Box<Refusal> {
-        Box::new(self.with_correction(fault))
-    }
-
     /// A request that can't run until its limit is raised: by default the user gets a note.
-    pub(super) fn advise(&self, beyond: Option<Refusal>, remarks: &mut Vec<Remark>) -> Ruling<()> {
+    pub(super) fn advise(&self, beyond: Option<Fault>, remarks: &mut Vec<Remark>) -> Ruling<()> {
         let Some(beyond) = beyond else { return Ok(()) };
         remarks.push(match (self.policy.limit_advice, self.mode_of(&beyond)) {
-            (LimitAdvice::Refuse, Mode::Enforce | Mode::Default) => return Err(Box::new(beyond)),
+            (LimitAdvice::Refuse, Mode::Enforce | Mode::Default) => return Err(beyond),
             (_, Mode::Audit) => Remark::Passed(beyond, Because::Audit),
             _ => Remark::Passed(beyond, Because::Warn),
         });

@@ -5,7 +5,7 @@
 use super::governed::predicts;
 use super::refusal::plain;
 use super::under::Under;
-use super::{Accounting, Correction, DefaultQos, GPU, Judgement, LimitAdvice, Offer, Refusal, Rule};
+use super::{Accounting, Correction, DefaultQos, Fault, GPU, Judgement, LimitAdvice, Offer, Rule};
 use crate::mend::mended;
 use crate::submit::grammar::{Gres, Token};
 use crate::submit::request::{Field, Parsed, Qos, Request};
@@ -13,12 +13,14 @@ use crate::submit::request::{Field, Parsed, Qos, Request};
 impl<A: Accounting> Judgement<'_, '_, A> {
     /// GPUs per task, whose tasks don't fill their nodes. Slurm counts the GPUs of the tasks, but on each node it may
     /// pick GPUs for as many tasks as the job allows there (`_build_tasks_per_node_sock`).
-    pub(super) fn uneven_tasks(&self, request: &Parsed, under: Under<A::Qos>) -> Option<Refusal> {
+    pub(super) fn uneven_tasks(&self, request: &Parsed, under: Under<A::Qos>) -> Option<Fault> {
         let (tasks, each) = self.tasks_of_nodes(request).filter(|_| mended("uneven-tasks"))?;
         let fits = tasks % each == 0 && tasks / each >= request.min_nodes.unwrap_or(1);
-        let asked = format!("{tasks} tasks, {each} on each node").into_bytes();
-        let refusal = || self.ground_refusal(Rule::TasksUneven, under);
-        (!fits).then(|| Refusal { asked, count: u64::from(tasks), field: Field::Task, ..refusal() })
+        (!fits).then(|| {
+            let asked = format!("{tasks} tasks, {each} on each node").into_bytes();
+            let refusal = self.ground_refusal(Rule::TasksUneven, under);
+            refusal.asked(asked).count(u64::from(tasks)).field(Field::Task)
+        })
     }
 
     /// How many tasks a job with GPUs per task has, and how many on each node; `None` if it sets no number of tasks on
@@ -68,7 +70,7 @@ impl<A: Accounting> Judgement<'_, '_, A> {
     /// something else. Slurm changes the tasks before the other, and if it refuses the other, the job keeps the count
     /// of its old tasks' GPUs, and gets those of the new. So it does with the number of tasks on a node, which only
     /// operators may change: Slurm makes the number of tasks from it, and refuses it last.
-    pub(super) fn tasks_not_alone(&self, under: Under<A::Qos>) -> Option<Refusal> {
+    pub(super) fn tasks_not_alone(&self, under: Under<A::Qos>) -> Option<Fault> {
         let (update, existing) = self.update.filter(|(update, _)| predicts(&update.request))?;
         let said = &update.request;
         let numbers = [said.num_tasks, said.min_nodes, said.max_nodes].iter().any(Option::is_some);
@@ -79,10 +81,8 @@ impl<A: Accounting> Judgement<'_, '_, A> {
         let others = on_node.into_iter().chain(others).collect::<Vec<_>>().join(", ");
         let concerned =
             self.has_gpus_per_task(existing) || on_node.is_some() && self.has_gpus_per_task(self.request);
-        (changes && !others.is_empty() && concerned && mended("update-alone")).then(|| {
-            let refusal = self.ground_refusal(Rule::NotAlone, under);
-            Refusal { asked: others.into_bytes(), field: Field::Task, ..refusal }
-        })
+        (changes && !others.is_empty() && concerned && mended("update-alone"))
+            .then(|| self.ground_refusal(Rule::NotAlone, under).asked(others.into_bytes()).field(Field::Task))
     }
 
     fn has_gpus_per_task(&self, request: &Parsed) -> bool {
@@ -91,7 +91,7 @@ impl<A: Accounting> Judgement<'_, '_, A> {
 
     /// An update to more nodes than allowed. Slurm itself refuses such a submission. An update of the GPUs may set the
     /// nodes, and Slurm changes these first.
-    pub(super) fn too_many_nodes(&self, under: Under<A::Qos>) -> Option<Refusal> {
+    pub(super) fn too_many_nodes(&self, under: Under<A::Qos>) -> Option<Fault> {
         let (update, existing) = self.update?;
         let derived = self.nodes_of_gpus();
         let now = self.most_nodes(existing).filter(|_| !update.is_alone() || derived.is_some());
@@ -101,7 +101,7 @@ impl<A: Accounting> Judgement<'_, '_, A> {
         let nodes = nodes.or_else(|| update.request.num_tasks.filter(follows))?;
         let refusal = self.ground_refusal(Rule::TooManyNodes, under);
         let asked = format!("{nodes} nodes").into_bytes();
-        Some(Refusal { asked, count: u64::from(most), field: Field::Job, ..refusal })
+        Some(refusal.asked(asked).count(u64::from(most)).field(Field::Job))
     }
 
     /// As many nodes as tasks, for an update of either in a job with GPUs per task: for a node without a task Slurm
@@ -189,7 +189,7 @@ impl<A: Accounting> Judgement<'_, '_, A> {
     }
 
     /// More GPUs of a type than a limit of the QOS allows at once.
-    pub(super) fn beyond_limit(&self, under: Under<A::Qos>) -> Option<Refusal> {
+    pub(super) fn beyond_limit(&self, under: Under<A::Qos>) -> Option<Fault> {
         let Under::Qos(qos) = under else { return None };
         if self.policy.limit_advice == LimitAdvice::Off {
             return None;
@@ -205,13 +205,8 @@ impl<A: Accounting> Judgement<'_, '_, A> {
             let offer = Offer::OfQos(offer.into_iter().collect());
             let asked = plain(Gres { count: wanted, ..gres });
             let denied = self.accounting.denies_on_limit(qos);
-            Some(Refusal {
-                asked,
-                count: wanted,
-                offer,
-                denied,
-                ..self.ground_refusal(Rule::BeyondLimit, under)
-            })
+            let refusal = self.ground_refusal(Rule::BeyondLimit, under);
+            Some(refusal.asked(asked).count(wanted).offer(offer).denied(denied))
         })
     }
 

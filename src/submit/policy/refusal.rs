@@ -38,10 +38,25 @@ pub struct Refusal {
     pub command: Command,
 }
 
+/// What is wrong with a request.
+pub(super) type Fault = Box<Refusal>;
+
+/// Declares functions that set a member.
+macro_rules! setters {
+    ($($member:ident: $type:ty,)*) => { $(
+        #[cold]
+        pub(super) fn $member(mut self: Fault, $member: $type) -> Fault {
+            self.$member = $member;
+            self
+        }
+    )* };
+}
+
 impl Refusal {
     /// A refusal with empty values.
-    pub(super) fn new(rule: Rule, ground: Ground, command: Command) -> Refusal {
-        Refusal {
+    #[cold]
+    pub(super) fn new(rule: Rule, ground: Ground, command: Command) -> Fault {
+        Box::new(Refusal {
             rule,
             ground,
             asked: Vec::new(),
@@ -54,7 +69,11 @@ impl Refusal {
             denied: false,
             correction: None,
             command,
-        }
+        })
+    }
+
+    setters! {
+        asked: Vec<u8>, field: Field, gres: Vec<u8>, count: u64, offer: Offer, resembles: Vec<u8>, denied: bool,
     }
 }
 
@@ -239,7 +258,7 @@ pub enum Change {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Remark {
     /// The request breaks a rule but passes.
-    Passed(Refusal, Because),
+    Passed(Box<Refusal>, Because),
     /// The request was changed.
     Changed(Change),
 }

@@ -5,7 +5,7 @@
 use super::governed::invented;
 use super::refusal::plain;
 use super::{
-    Accounting, Because, Change, Correction, GPU, Ground, Judgement, Offer, QosRecord, Refusal, Remark, Rule,
+    Accounting, Because, Change, Correction, Fault, GPU, Ground, Judgement, Offer, QosRecord, Remark, Rule,
     merged, shortened,
 };
 use crate::mend::mended;
@@ -20,12 +20,12 @@ mod load;
 
 impl<'a, A: Accounting> Judgement<'_, 'a, A> {
     /// The first part of the request that the site's rules don't allow.
-    pub(super) fn site_fault(&self) -> Option<Refusal> {
+    pub(super) fn site_fault(&self) -> Option<Fault> {
         self.shares_fault().or_else(|| self.gpu_missing()).or_else(|| self.over_caps())
     }
 
     /// A job without a GPU or a share, in a partition that requires one.
-    fn gpu_missing(&self) -> Option<Refusal> {
+    fn gpu_missing(&self) -> Option<Fault> {
         let partition = self.matching_partition(&self.policy.gpu_partitions)?;
         if self.gpu_of(self.request).is_some() || !mended("gpu-partitions") {
             return None;
@@ -36,7 +36,7 @@ impl<'a, A: Accounting> Judgement<'_, 'a, A> {
             _ => (Field::Job, invented(self.request)),
         };
         let refusal = self.refusal(Rule::GpuMissing, Ground::Partition(shortened(partition)));
-        Some(Refusal { field, count, ..refusal })
+        Some(refusal.field(field).count(count))
     }
 
     /// The first GPU or share that a request names.
@@ -53,7 +53,7 @@ impl<'a, A: Accounting> Judgement<'_, 'a, A> {
         Some(())
     }
 
-    fn shares_fault(&self) -> Option<Refusal> {
+    fn shares_fault(&self) -> Option<Fault> {
         let rules = &self.policy.shares;
         let no_whole = self.shares_only_here();
         if rules.reservations.is_empty() && rules.sizes.is_empty() && no_whole.is_none() {
@@ -88,7 +88,7 @@ impl<'a, A: Accounting> Judgement<'_, 'a, A> {
 
     /// An update that moves a job to a partition for shares only, or a share out of its reservation, must name its GRES
     /// itself: Slurm may keep more of the old request than it shows.
-    fn not_restated_here(&self, no_whole: Option<&[u8]>) -> Option<Refusal> {
+    fn not_restated_here(&self, no_whole: Option<&[u8]>) -> Option<Fault> {
         let (update, existing) = self.update?;
         let rules = &self.policy.shares;
         let rule = match (self.gpu_of(existing), self.gpu_of(&update.request)) {
@@ -127,7 +127,7 @@ impl<'a, A: Accounting> Judgement<'_, 'a, A> {
     }
 
     /// A share that can't be recorded for the node, or that is larger than a GPU.
-    pub(super) fn share_unclear(&self) -> Option<Refusal> {
+    pub(super) fn share_unclear(&self) -> Option<Fault> {
         let name = self.policy.share_gres.0.as_bytes();
         let most = self.policy.shares.most?;
         // If mps is requested twice, Slurm uses the last, so each must be checked.
@@ -144,23 +144,23 @@ impl<'a, A: Accounting> Judgement<'_, 'a, A> {
         }
     }
 
-    fn too_many(&self, share: Gres, most: u64) -> Refusal {
+    fn too_many(&self, share: Gres, most: u64) -> Fault {
         let refusal = self.site_refusal(Rule::ShareSize, plain(share));
-        Refusal { gres: shortened(share.name), count: share.count, offer: Offer::UpTo(most), ..refusal }
+        refusal.gres(shortened(share.name)).count(share.count).offer(Offer::UpTo(most))
     }
 
-    fn unclear(&self, name: &[u8], field: Field, token: Token) -> Option<Refusal> {
+    fn unclear(&self, name: &[u8], field: Field, token: Token) -> Option<Fault> {
         let (asked, count) = match token {
             Token::Gres(gres) if gres.name == name && gres.count > 0 => (plain(gres), gres.count),
             Token::Unrecognised(text) if text.mentions(name) => (shortened(text.shown()), 1),
             _ => return None,
         };
         let refusal = self.site_refusal(Rule::ShareForm, asked);
-        Some(Refusal { field, count, gres: shortened(name), ..refusal })
+        Some(refusal.field(field).count(count).gres(shortened(name)))
     }
 
     /// slurmctld keeps a share's note as it was at submission. For mps, the node also has Slurm's own count.
-    pub(super) fn share_changed(&self) -> Option<Refusal> {
+    pub(super) fn share_changed(&self) -> Option<Fault> {
         let (_, existing) = self.update?;
         let (was, is) = (self.share_of(existing), self.share_of(self.request));
         let gres = self.policy.share_gres.0.as_str();
@@ -172,15 +172,15 @@ impl<'a, A: Accounting> Judgement<'_, 'a, A> {
         Some(self.site_refusal(Rule::ShareFixed, asked.into_bytes()))
     }
 
-    fn share_fault(&self, field: Field, gres: Gres) -> Option<Refusal> {
+    fn share_fault(&self, field: Field, gres: Gres) -> Option<Fault> {
         let rules = &self.policy.shares;
         let refusal = |rule, offer| {
             let refusal = self.site_refusal(rule, plain(gres));
-            Refusal { gres: shortened(gres.name), count: gres.count, offer, ..refusal }
+            refusal.gres(shortened(gres.name)).count(gres.count).offer(offer)
         };
         if !rules.reservations.is_empty() && !self.in_share_reservation(self.request) {
             let names = rules.reservations.iter().map(str::to_owned).collect();
-            return Some(Refusal { field, ..refusal(Rule::ShareReservation, Offer::Reservations(names)) });
+            return Some(refusal(Rule::ShareReservation, Offer::Reservations(names)).field(field));
         }
         // Per task or job, it would have another size on the node.
         let fits = field == Field::Node && rules.sizes.contains(&gres.count);
@@ -196,7 +196,7 @@ impl<'a, A: Accounting> Judgement<'_, 'a, A> {
     }
 
     /// Slurm finds names of GRES inside tokens that aren't plain requests, so this must too.
-    fn hidden(&self, text: Unread, no_whole: Option<&[u8]>) -> Option<Refusal> {
+    fn hidden(&self, text: Unread, no_whole: Option<&[u8]>) -> Option<Fault> {
         let rules = &self.policy.shares;
         let on_shares = !rules.reservations.is_empty() || !rules.sizes.is_empty();
         let share = on_shares && self.policy.share_names().any(|name| text.mentions(name));
@@ -204,18 +204,12 @@ impl<'a, A: Accounting> Judgement<'_, 'a, A> {
         (share || whole).then(|| self.site_refusal(Rule::Unreadable, shortened(text.shown())))
     }
 
-    fn whole_gpu(&self, partition: &[u8], count: u64, asked: &[u8]) -> Refusal {
+    fn whole_gpu(&self, partition: &[u8], count: u64, asked: &[u8]) -> Fault {
         let ground = Ground::Partition(shortened(partition));
         let share = self.policy.share_names().find(|name| self.accounting.counts(name)).unwrap_or_default();
         let sizes = if share.is_empty() { Vec::new() } else { self.policy.shares.sizes.clone() };
-        let refusal = self.refusal(Rule::WholeGpu, ground);
-        Refusal {
-            count,
-            asked: shortened(asked),
-            gres: share.to_vec(),
-            offer: Offer::Sizes(sizes),
-            ..refusal
-        }
+        let refusal = self.refusal(Rule::WholeGpu, ground).count(count).asked(shortened(asked));
+        refusal.gres(share.to_vec()).offer(Offer::Sizes(sizes))
     }
 
     /// The first of the job's partitions that is for shares only; empty if its reservation will decide.

@@ -2,7 +2,7 @@
 //! there, and the share would fail.
 
 use super::refusal::plain;
-use super::{Accounting, Judgement, Offer, Refusal, Rule};
+use super::{Accounting, Fault, Judgement, Offer, Rule};
 use crate::submit::grammar::Gres;
 use crate::text::hostlist;
 
@@ -17,7 +17,7 @@ pub struct LargestGpu {
 
 impl<A: Accounting> Judgement<'_, '_, A> {
     /// A share that is larger than the GPUs of a node that the job names.
-    pub(super) fn too_large(&self) -> Option<Refusal> {
+    pub(super) fn too_large(&self) -> Option<Fault> {
         let share = self.placed_share()?;
         let mut named = names(self.request.nodes?);
         let (node, units) =
@@ -25,7 +25,7 @@ impl<A: Accounting> Judgement<'_, '_, A> {
         let asked = [&plain(share), b" on ".as_slice(), node.as_bytes()].concat();
         let offer = Offer::UpTo(units);
         let refusal = self.site_refusal(Rule::ShareSize, asked);
-        Some(Refusal { gres: share.name.to_vec(), count: share.count, offer, ..refusal })
+        Some(refusal.gres(share.name.to_vec()).count(share.count).offer(offer))
     }
 
     /// The nodes on which an accepted job must not run, including those that it excludes itself; `None` if it already

@@ -1,7 +1,8 @@
 //! An update of a pending job, the resulting job, and the verdict on both.
 
 use super::{
-    Acceptance, Accounting, Change, Command, Ground, Judgement, Refusal, Remark, Rule, Ruling, shortened,
+    Acceptance, Accounting, Change, Command, Fault, Ground, Judgement, Refusal, Remark, Rule, Ruling,
+    shortened,
 };
 use crate::mend::mended;
 use crate::submit::request::{Parsed, Request};
@@ -32,7 +33,7 @@ impl<'a> Update<'a> {
     }
 
     /// The refusal of a command that names more than slurmctld should read at once.
-    pub fn too_much(&self) -> Refusal {
+    pub fn too_much(&self) -> Box<Refusal> {
         Refusal::new(Rule::TooMuchAtOnce, Ground::Site, self.command())
     }
 
@@ -88,15 +89,16 @@ impl<'a, A: Accounting> Judgement<'_, 'a, A> {
     }
 
     /// What is wrong with the job under its new names and with everything else as it is, if it isn't let pass.
-    fn left_behind(&self, passed: &mut Vec<Remark>) -> Option<Box<Refusal>> {
+    fn left_behind(&self, passed: &mut Vec<Remark>) -> Option<Fault> {
         let (_, existing) = self.update.filter(|_| self.moves() && mended("moves-by-halves"))?;
         let moved = existing.with_names_of(self.request);
-        let refusal = |ground: Ground| Box::new(self.refusal(Rule::OldRequestStays, ground));
+        let refusal = |ground: Ground| self.refusal(Rule::OldRequestStays, ground);
         let case = Judgement::new(&moved, self.policy, self.accounting, None);
         match case.judged() {
             Err(fault) => {
-                let Refusal { ground, correction, .. } = *fault;
-                Some(Box::new(Refusal { correction, ..*refusal(ground) }))
+                let mut left = refusal(fault.ground);
+                left.correction = fault.correction;
+                Some(left)
             }
             Ok(accepted) => {
                 let typed = accepted.remarks.into_iter().find_map(|remark| match remark {
@@ -107,7 +109,7 @@ impl<'a, A: Accounting> Judgement<'_, 'a, A> {
                 let most = accepted.most_nodes.and_then(|_| case.most_nodes(&moved));
                 let spread = most.filter(|most| Self::may_exceed(existing, *most));
                 typed.map(refusal).or_else(|| {
-                    let spread = spread.map(|_| *refusal(Ground::Site));
+                    let spread = spread.map(|_| refusal(Ground::Site));
                     self.apply_mode(spread, passed).err()
                 })
             }

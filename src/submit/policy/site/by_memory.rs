@@ -2,7 +2,7 @@
 //! rule judges it. So the rules, the record for the node and Slurm's counts all see the share. No node has that GRES.
 
 use super::super::merged::{Now, rewritten};
-use super::super::{Acceptance, Accounting, Change, Judgement, MemoryGres, Offer, Refusal, Remark, Rule};
+use super::super::{Acceptance, Accounting, Change, Fault, Judgement, MemoryGres, Offer, Remark, Rule};
 use crate::submit::grammar::{self, Gres, Token};
 use crate::submit::request::{Field, Parsed};
 
@@ -30,7 +30,7 @@ impl<A: Accounting> Judgement<'_, '_, A> {
     ///
     /// # Errors
     /// It requests more than a GPU has, or not in a form that can be converted.
-    pub(in super::super) fn by_memory(&self, said: &Parsed) -> Option<Result<Translated, Refusal>> {
+    pub(in super::super) fn by_memory(&self, said: &Parsed) -> Option<Result<Translated, Fault>> {
         let rule = self.policy.memory_gres.as_ref()?;
         let is_it = |gres: &Gres| gres.name == rule.name.as_bytes();
         let (field, wanted) = said.names(is_it)?;
@@ -65,7 +65,7 @@ impl<A: Accounting> Judgement<'_, '_, A> {
         Some(if sizes.is_empty() { units } else { fitting? }).filter(|units| *units <= most)
     }
 
-    fn not_by_memory(&self, rule: &MemoryGres, asked: Vec<u8>, fits: Option<u64>) -> Refusal {
+    fn not_by_memory(&self, rule: &MemoryGres, asked: Vec<u8>, fits: Option<u64>) -> Fault {
         let shares = &self.policy.shares;
         let most = shares.most.unwrap_or(0);
         let mut sizes: Vec<u64> = shares.sizes.iter().copied().filter(|size| *size <= most).collect();
@@ -83,7 +83,7 @@ impl<A: Accounting> Judgement<'_, '_, A> {
         };
         let count = fits.or_else(|| sizes.into_iter().max()).unwrap_or(1);
         let gres = self.policy.share_gres.0.clone().into_bytes();
-        Refusal { count, gres, offer, ..self.site_refusal(which, asked) }
+        self.site_refusal(which, asked).count(count).gres(gres).offer(offer)
     }
 }
 

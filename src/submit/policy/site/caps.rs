@@ -10,7 +10,7 @@ use std::cell::RefCell;
 use super::super::governed::invented;
 use super::super::refusal::plain;
 use super::super::{
-    Accounting, Amount, Correction, DefaultMemory, GPU, Ground, Judgement, Offer, PerGpu, QosRecord, Refusal,
+    Accounting, Amount, Correction, DefaultMemory, Fault, GPU, Ground, Judgement, Offer, PerGpu, QosRecord,
     Rule, shortened,
 };
 use super::load::{Excess, Load};
@@ -23,7 +23,7 @@ impl<'r, A: Accounting> Judgement<'r, '_, A> {
     /// More CPUs or memory than the job's GPUs allow. Slurm applies an update in steps: first QOS, account and
     /// partition, then CPUs and memory, and the GPUs last. It may refuse a later step, so the job must be right after
     /// each of them.
-    pub(super) fn over_caps(&self) -> Option<Refusal> {
+    pub(super) fn over_caps(&self) -> Option<Fault> {
         if !self.policy.has_caps {
             return None;
         }
@@ -47,14 +47,14 @@ impl<'r, A: Accounting> Judgement<'r, '_, A> {
         ]
     }
 
-    fn excess_of(&self, request: &Parsed) -> Option<Refusal> {
+    fn excess_of(&self, request: &Parsed) -> Option<Fault> {
         let Excess { amount, cap, ground, allowed, wanted, asked, .. } = self.excess(request)?;
         let rule = match amount {
             Amount::Cpus => Rule::TooManyCpus,
             Amount::Memory => Rule::TooMuchMemory,
         };
         let offer = Offer::PerGpu { amount, cap: cap.clone(), wanted };
-        Some(Refusal { asked, count: allowed, offer, ..self.refusal(rule, ground) })
+        Some(self.refusal(rule, ground).asked(asked).count(allowed).offer(offer))
     }
 
     /// The first cap that the request exceeds, in any QOS and partition that the job may get.
@@ -137,7 +137,7 @@ impl<'r, A: Accounting> Judgement<'r, '_, A> {
     }
 
     /// A token that Slurm may read as another number of GPUs than the plain tokens show.
-    fn hidden_gpus(&self) -> Option<Refusal> {
+    fn hidden_gpus(&self) -> Option<Fault> {
         let text = self.request.tokens().find_map(|(_, token)| match token {
             Token::Unrecognised(text) => Some(text).filter(|text| {
                 text.mentions(GPU) || self.policy.share_names().any(|name| text.mentions(name))
@@ -149,13 +149,13 @@ impl<'r, A: Accounting> Judgement<'r, '_, A> {
 
     /// GPUs that no string of the job shows, at the latest at the next update: those that Slurm invents for
     /// `--ntasks-per-gpu` alone, and those that a job keeps in some releases when an update names none.
-    fn gpus_unseen(&self) -> Option<Refusal> {
+    fn gpus_unseen(&self) -> Option<Fault> {
         if self.gpu_of(self.request).is_some() {
             return None;
         }
         if self.tasks_want_gpus(self.request) {
             let refusal = self.refusal(Rule::NtasksPerGpuAlone, Ground::Site);
-            return Some(Refusal { field: Field::Job, count: invented(self.request), ..refusal });
+            return Some(refusal.field(Field::Job).count(invented(self.request)));
         }
         let kept = self.gpu_of(self.update?.1)?;
         Some(self.site_refusal(Rule::OldRequestStays, plain(kept)))
