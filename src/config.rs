@@ -1,81 +1,29 @@
-//! gpushare.conf: the administrator's rules for both sides. Reads the whole file or nothing.
+//! gpushare.conf: reads the whole file or nothing, as each program needs it.
 //!
-//! `Key=Value` lines as in slurm.conf: `#` starts a comment, keys and fixed words ignore case, names and paths don't; a
-//! line that begins with `QOS=`, `PartitionName=` or `NodeName=` is a record of several settings. An unknown key, a
-//! value that isn't allowed or a key given twice is an error that names the line, the key and the allowed values, so
-//! half a policy is never used. The caller decides which file to read ([`find`]). The keys are in `keys` and
-//! `node_keys`, those of a QOS in [`qos`].
+//! Three kinds of programs read the file, and each declares the keys that it needs as a [`Section`]: slurmctld's plugin
+//! the rules of submission ([`rules`]), a node's plugins and programs the settings of nodes (`gpushare_node::config`),
+//! and `gpushare qos` the settings of the database (`gpushare_qos::config`). The command `gpushare` has all three.
+//! `lines` is the parser that they share, and `names` has the names of all keys, so that an unknown key is an error
+//! everywhere while a value is judged by those who need it. Half a configuration is never used: an error names the
+//! line, the key and the allowed values. The caller decides which file to read ([`find`]).
 
 use std::fmt;
 use std::io::{self, Read};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-use crate::submit::policy::Policy;
-use qos::value::decimal;
-
-pub mod gpu_files;
-mod keys;
 pub mod last_good;
-mod memory;
-mod node;
-mod node_keys;
-mod nodes;
-mod partitions;
-pub mod qos;
-mod units;
-mod values;
+mod lines;
+pub mod names;
+pub mod nodes;
+pub mod rules;
+pub mod units;
+pub mod values;
 
-pub use gpu_files::GpuFiles;
-pub use keys::Guard;
-pub use node::{
-    ComputeMode, ForeignProcesses, FrameworkEnv, Mps, NodeConfig, Nvml, OnCollision, OnMpsFailure,
-    Overcommit, Packing, Placement, UserMix, VisibleDevices,
-};
-pub use nodes::NodeRecord;
-pub use qos::{ManagedQos, Members, SaidTwice};
-pub use units::{UnitsPerGpu, units_written};
+pub use lines::{Section, read};
 
 /// No real file is longer; a daemon must not read without a limit.
 const LONGEST: u64 = 1 << 20;
-
-/// The ledger's folder on a node.
-pub const RUN_DIR: &str = "/run/gpushare";
-
-/// The whole of gpushare.conf.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Config {
-    /// The rules of submission.
-    pub policy: Policy,
-    /// The settings of nodes without a `NodeName=` line.
-    pub node: NodeConfig,
-    /// Nodes with their own settings, in the order of the lines.
-    pub nodes: Vec<NodeRecord>,
-    /// The QOSes that the file defines, in the order of their lines.
-    pub qoses: Vec<ManagedQos>,
-    /// `GpuWeight`: how much a GPU of each type counts for fair-share.
-    pub gpu_weights: Vec<GpuWeight>,
-    /// `RefusalCounts`: the file in which slurmctld's plugin counts its messages.
-    pub refusal_counts: Option<PathBuf>,
-    /// `Guard`
-    pub guard: Guard,
-}
-
-/// How much a GPU of one type counts.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct GpuWeight {
-    /// The type.
-    pub gres_type: String,
-    /// The weight, in millionths.
-    pub millionths: u64,
-}
-
-impl fmt::Display for GpuWeight {
-    /// As in `TRESBillingWeights`.
-    fn fmt(&self, out: &mut fmt::Formatter) -> fmt::Result {
-        write!(out, "GRES/gpu:{}={}", self.gres_type, decimal(self.millionths))
-    }
-}
 
 /// Why a text isn't a valid configuration.
 #[derive(Debug, PartialEq, Eq)]
@@ -91,9 +39,10 @@ crate::errors! {
     #[derive(Debug, PartialEq, Eq)]
     pub enum Problem {
         NoValue(line: String) => "'{}' is not of the form Key=Value", line.escape_debug();
-        /// The key doesn't exist; the keys that do.
-        UnknownKey(name: String, keys: Vec<&'static str>) =>
-            "unknown key '{}' here; {}gpushare.conf(5) lists the keys", name.escape_debug(), meant(name, keys);
+        /// The key doesn't exist; the key that it resembles.
+        UnknownKey(name: String, meant: Option<&'static str>) =>
+            "unknown key '{}' here; {}gpushare.conf(5) lists the keys", name.escape_debug(),
+            meant.map(|key| format!("did you mean {key}? ")).unwrap_or_default();
         BadValue { key: &'static str, value: String, allowed: &'static str } =>
             "{key} can't be '{}'; allowed is {allowed}", value.escape_debug();
         /// `first` is the line that has it first; `None` for the same line.
@@ -103,8 +52,8 @@ crate::errors! {
         Missing { key: &'static str, because: &'static str } => "{because} needs {key}";
         /// One setting doesn't work with another.
         Against { setting: &'static str, needs: &'static str } => "{setting} needs {needs}";
-        /// One limit is set in two ways.
-        SaidTwice(what: SaidTwice) => "{what}";
+        /// A line sets the limit of a TRES in two ways.
+        SaidTwice { field: &'static str, tres: String } => "{field} of {tres} is given twice";
         SameQos(qos: String, first: usize) => "the owner or limits of QOS '{qos}' are already in line {first}";
         NotText => "bytes that are not UTF-8";
         /// A disk was full, or an editor is still writing.
@@ -138,81 +87,21 @@ pub fn find(slurm_conf: &Path, fallback: &Path) -> PathBuf {
     if beside.symlink_metadata().is_ok() { beside } else { fallback.to_owned() }
 }
 
-impl Config {
-    /// Reads the file; `None` if it doesn't exist. A dangling link is an error, not "doesn't exist".
-    ///
-    /// # Errors
-    /// The file can't be read, or has a mistake.
-    pub fn load(path: &Path) -> Result<Option<Config>, LoadError> {
-        Ok(Config::load_with_text(path)?.map(|(config, _)| config))
-    }
-
-    /// Reads a file that must exist.
-    ///
-    /// # Errors
-    /// As for [`Config::load`]; or the file doesn't exist.
-    pub fn load_named(path: &Path) -> Result<Config, LoadError> {
-        Config::load(path)?.ok_or_else(|| LoadError::Missing(path.to_owned()))
-    }
-
-    /// Reads the file. Also returns its text.
-    ///
-    /// # Errors
-    /// As for [`Config::load`].
-    pub fn load_with_text(path: &Path) -> Result<Option<(Config, String)>, LoadError> {
-        load_with(path, Some(keys::take_record))
-    }
-
-    /// Reads the file on a node, where a job waits for it. Skips records `QOS=` and `PartitionName=`, which nodes don't
-    /// need, so that a mistake in one fails no job. `node` is Slurm's name for this node.
-    ///
-    /// # Errors
-    /// As for [`Config::load`]; or the file has lines for single nodes, and `node` is unknown.
-    pub fn load_on_node(path: &Path, node: Option<&str>) -> Result<Option<NodeConfig>, LoadError> {
-        match (load_with(path, None)?.map(|(config, _)| config), node) {
-            (None, _) => Ok(None),
-            (Some(config), None) if !config.nodes.is_empty() => Err(LoadError::Nameless(path.to_owned())),
-            (Some(config), node) => Ok(Some(config.of_node(node.unwrap_or_default()).clone())),
-        }
-    }
-
-    /// The settings of a node: those of the first line that names it, otherwise those for all.
-    pub fn of_node(&self, name: &str) -> &NodeConfig {
-        let own = self.nodes.iter().find(|record| record.names(name));
-        own.map_or(&self.node, |record| &record.config)
-    }
-
-    /// Whether gpushare places shares on any node.
-    pub fn places_anywhere(&self) -> bool {
-        self.every_node().any(|node| node.placement != Placement::Off)
-    }
-
-    /// The settings for all nodes, and those of each `NodeName=` line.
-    pub fn every_node(&self) -> impl Iterator<Item = &NodeConfig> {
-        self.nodes.iter().map(|record| &record.config).chain([&self.node])
-    }
-
-    /// Reads the text of a file.
-    ///
-    /// # Errors
-    /// The first mistake, with its line.
-    pub fn parse(text: &str) -> Result<Config, ConfigError> {
-        Config::parse_with(text, Some(keys::take_record))
-    }
-
-    fn parse_with(text: &str, records: Option<keys::TakeRecord>) -> Result<Config, ConfigError> {
-        let mut draft = keys::Draft::new(records);
-        for (number, line) in (1..).zip(text.lines()) {
-            let line = line.split('#').next().unwrap_or_default().trim();
-            if !line.is_empty() {
-                draft.take(number, line).map_err(|problem| ConfigError { line: Some(number), problem })?;
-            }
-        }
-        draft.finish()
-    }
+/// Reads a file and what its text says; also returns the text. `None` if there is no file. A dangling link is an error,
+/// not "no file".
+///
+/// # Errors
+/// The file can't be read, or has a mistake.
+pub fn load<T>(
+    path: &Path,
+    parse: impl FnOnce(&str) -> Result<T, ConfigError>,
+) -> Result<Option<(T, String)>, LoadError> {
+    let Some(text) = text(path)? else { return Ok(None) };
+    let parsed = parse(&text).map_err(|error| LoadError::Content(path.to_owned(), error))?;
+    Ok(Some((parsed, text)))
 }
 
-fn load_with(path: &Path, records: Option<keys::TakeRecord>) -> Result<Option<(Config, String)>, LoadError> {
+fn text(path: &Path) -> Result<Option<String>, LoadError> {
     if let Err(error) = path.symlink_metadata()
         && error.kind() == io::ErrorKind::NotFound
     {
@@ -227,16 +116,22 @@ fn load_with(path: &Path, records: Option<keys::TakeRecord>) -> Result<Option<(C
     if bytes.len() as u64 > LONGEST {
         return Err(LoadError::TooLong(path.to_owned()));
     }
-    let wrong = |error| LoadError::Content(path.to_owned(), error);
+    let wrong = |line, problem| LoadError::Content(path.to_owned(), ConfigError { line, problem });
     if bytes.is_empty() {
-        return Err(wrong(ConfigError { line: None, problem: Problem::Empty }));
+        return Err(wrong(None, Problem::Empty));
     }
-    let text = String::from_utf8(bytes).map_err(|error| {
+    String::from_utf8(bytes).map(Some).map_err(|error| {
         let valid = error.as_bytes().get(..error.utf8_error().valid_up_to()).unwrap_or_default();
         let line = valid.iter().filter(|byte| **byte == b'\n').count() + 1;
-        wrong(ConfigError { line: Some(line), problem: Problem::NotText })
-    })?;
-    Config::parse_with(&text, records).map(|config| Some((config, text))).map_err(wrong)
+        wrong(Some(line), Problem::NotText)
+    })
+}
+
+impl Problem {
+    /// An error of the whole file.
+    pub fn of_file(self) -> ConfigError {
+        ConfigError { line: None, problem: self }
+    }
 }
 
 impl fmt::Display for ConfigError {
@@ -248,22 +143,36 @@ impl fmt::Display for ConfigError {
     }
 }
 
-/// Whether the words differ by a typing error in one place, of at most two letters.
-fn is_nearly(word: &str, key: &str) -> bool {
-    let (word, key) = (word.to_ascii_lowercase(), key.to_ascii_lowercase());
-    let (longer, shorter) = if word.len() < key.len() { (key, word) } else { (word, key) };
-    let start = longer.bytes().zip(shorter.bytes()).take_while(|(a, b)| a == b).count();
-    let ends = longer.bytes().rev().zip(shorter.bytes().rev()).take(shorter.len() - start);
-    longer.len() - start - ends.take_while(|(a, b)| a == b).count() <= 2
-}
-
-/// The key that an unknown one resembles.
-fn meant(name: &str, keys: &[&str]) -> String {
-    let found = keys.iter().find(|key| is_nearly(name, key));
-    found.map(|key| format!("did you mean {key}? ")).unwrap_or_default()
-}
-
 impl std::error::Error for ConfigError {}
 
 #[cfg(test)]
-mod tests;
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_file_beside_slurm_conf_comes_before_the_fallback() {
+        let dir = tempfile::tempdir().unwrap();
+        let (slurm_conf, fallback) = (dir.path().join("slurm.conf"), Path::new("/other/gpushare.conf"));
+        assert_eq!(find(&slurm_conf, fallback), fallback);
+        std::os::unix::fs::symlink("nowhere", dir.path().join("gpushare.conf")).unwrap();
+        assert_eq!(find(&slurm_conf, fallback), dir.path().join("gpushare.conf"), "broken, but meant");
+    }
+
+    #[test]
+    fn a_missing_file_is_none_and_everything_else_that_fails_is_an_error() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("gpushare.conf");
+        let load = |path: &Path| load(path, rules::Rules::parse);
+        assert!(load(&path).unwrap().is_none());
+        std::os::unix::fs::symlink("nowhere", &path).unwrap();
+        assert!(matches!(load(&path), Err(LoadError::Read(..))));
+        std::fs::remove_file(&path).unwrap();
+        std::fs::write(&path, b"# fine\nPlacement=\xff\n").unwrap();
+        assert!(load(&path).unwrap_err().to_string().ends_with("line 2: bytes that are not UTF-8"));
+        std::fs::write(&path, vec![b'#'; 2 << 20]).unwrap();
+        assert!(matches!(load(&path), Err(LoadError::TooLong(_))));
+        assert!(matches!(load(dir.path()), Err(LoadError::Read(..))));
+        std::fs::write(&path, b"").unwrap();
+        assert!(load(&path).unwrap_err().to_string().contains("the file is empty"));
+    }
+}

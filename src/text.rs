@@ -1,9 +1,10 @@
-//! Slurm's formats that several crates parse: lists of hosts, GRES of a node, times; and our own, such as patterns of
-//! names.
+//! Slurm's formats that several crates parse: lists of hosts, GRES of a node, times, numbers of a TRES; and our own,
+//! such as patterns of names.
 
 pub mod gres;
 pub mod hostlist;
 pub mod pattern;
+pub mod quantity;
 pub mod shown;
 pub mod time;
 

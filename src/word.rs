@@ -64,6 +64,7 @@ macro_rules! names {
 }
 
 /// Declares an enum of settings with the word of each variant, and how an error lists them.
+#[macro_export]
 macro_rules! words {
     ($(#[$about:meta])* pub enum $name:ident: $allowed:literal {$(
         $(#[$note:meta])*
@@ -82,4 +83,4 @@ macro_rules! words {
         }
     };
 }
-pub(crate) use words;
+pub use words;

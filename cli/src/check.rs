@@ -5,9 +5,11 @@
 
 use std::path::{Path, PathBuf};
 
+use crate::config::Config;
 use clap::Args;
-use gpushare::config::{Config, LoadError, Placement};
+use gpushare::config::LoadError;
 use gpushare::text::{counted, hostlist};
+use gpushare_node::config::Placement;
 use gpushare_node::ledger::Ledger;
 use gpushare_node::mps::others;
 
@@ -255,7 +257,7 @@ impl<'a> Look<'a> {
         if let Some(gpus) = &gpus {
             findings.push(fence::finding(here, gpus, cgroup.settings().get("CgroupPlugin"), is_root));
         }
-        findings.extend(node::ledger(&Ledger::system(), Path::new(gpushare::config::RUN_DIR)));
+        findings.extend(node::ledger(&Ledger::system(), Path::new(gpushare_node::config::RUN_DIR)));
         findings.extend(node::nvml(here));
         findings.extend(node::time(settings));
         findings.extend(mps::time(here));

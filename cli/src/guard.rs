@@ -9,9 +9,11 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Duration;
 
+use crate::config::Config;
 use clap::Args;
-use gpushare::config::{Config, Guard, LoadError};
+use gpushare::config::LoadError;
 use gpushare_guard::{Rules, Verdict, agree, any_to_act_on, judge};
+use gpushare_qos::config::Guard;
 use gpushare_slurm_text::{Snapshot, State};
 
 use crate::explain::past::ReleaseError;
@@ -124,7 +126,7 @@ pub fn run(arguments: &Arguments) -> Result<Answer, GuardError> {
 fn report(arguments: &Arguments) -> Result<Report, GuardError> {
     let conf = arguments.conf.as_deref();
     let (config, now) = (config(conf)?, look(arguments.act)?);
-    let rules = Rules::of(&config);
+    let rules = Rules::of(&config.policy);
     complain(&not_judged(&now));
     let acts = arguments.act && config.guard != Guard::Report;
     let verdict = judge(&now, &rules);
@@ -134,7 +136,7 @@ fn report(arguments: &Arguments) -> Result<Report, GuardError> {
     thread::sleep(APART);
     // Rules and limits may have changed, too.
     let (config, then) = (self::config(conf)?, look(true)?);
-    let rules = Rules::of(&config);
+    let rules = Rules::of(&config.policy);
     // One more than it acts on tells that there are more.
     let acted = act::all(&agree(&now, &then, &rules, act::MOST + 1), config.guard);
     Ok(Report::of(&then, judge(&then, &rules), config.guard, acted))

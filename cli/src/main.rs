@@ -4,6 +4,7 @@
 mod audit;
 mod check;
 mod conf;
+mod config;
 mod csv;
 mod error;
 mod explain;

@@ -10,9 +10,9 @@ use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use gpushare::config::Placement;
 use gpushare::submit::counters::{self, Outcome};
 use gpushare::{counter_file, root_file};
+use gpushare_node::config::Placement;
 use gpushare_node::foreign::Jobs;
 use gpushare_node::gpu::{Detail, Gpu, Unfit};
 use gpushare_node::ledger::{Counts, Entry, Ledger, Listing, Used};

@@ -5,7 +5,8 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
 
-use gpushare::config::{Config, last_good};
+use crate::config::Config;
+use gpushare::config::last_good;
 use gpushare::submit::policy::DefaultMemory;
 use gpushare::text::gres::{self, NodeGres};
 

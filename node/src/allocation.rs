@@ -9,9 +9,9 @@
 //!
 //! A job with GPUs and no share has whole GPUs. If what Slurm says contradicts the placement, that is a [`Mismatch`].
 
+use crate::config::{NodeConfig, Placement};
 use crate::job::NodeJob;
 use crate::ledger::{Entry, Holding};
-use gpushare::config::{NodeConfig, Placement};
 use gpushare::word::Word;
 
 /// What a job may have.

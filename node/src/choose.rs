@@ -37,7 +37,7 @@
 use std::cmp::{Ordering, Reverse};
 use std::fmt;
 
-use gpushare::config::{NodeConfig, Overcommit, Packing, UserMix};
+use crate::config::{NodeConfig, Overcommit, Packing, UserMix};
 
 /// A GPU as the choice sees it.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -5,10 +5,10 @@ mod inherited;
 
 pub use inherited::{inherited, misleading};
 
+use crate::config::{FrameworkEnv, NodeConfig, VisibleDevices};
 use crate::gpu::is_same_pci;
 use crate::ledger::{Entry, Holding};
 use crate::mps::service::{self, Daemon};
-use gpushare::config::{FrameworkEnv, NodeConfig, VisibleDevices};
 
 /// PyTorch's allocator reads all its settings from this variable; the user's own must stay.
 pub const PYTORCH: &str = "PYTORCH_CUDA_ALLOC_CONF";
@@ -110,9 +110,9 @@ fn fraction(units: u32, capacity: u32) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::Mps;
     use crate::fake::{self, gpu, share};
     use crate::gpu::Gpu;
-    use gpushare::config::Mps;
 
     fn entry(units: u32, uuid: Option<&str>) -> Entry {
         let gpu = Gpu { uuid: uuid.map(str::to_owned), ..gpu(3) };

@@ -21,7 +21,7 @@ use std::io;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-use gpushare::config::NodeConfig;
+use crate::config::NodeConfig;
 
 pub use driver::{is_loaded, is_uuid};
 pub use files::Files;

@@ -49,7 +49,7 @@ pub(crate) use failure::one_line;
 pub(crate) use note::read_note;
 pub use used::{Used, after_look};
 
-use gpushare::config::RUN_DIR;
+use crate::config::RUN_DIR;
 use gpushare::root_file::{self, FolderError};
 use std::fmt;
 use std::fs::{self, File, TryLockError};

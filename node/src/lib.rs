@@ -3,6 +3,7 @@
 //! - [`job`] (what slurmd says about a job) → `allocation` (what it may have) → [`gpu`] (the node's GPUs) → [`choose`]
 //!   (one of them) → [`ledger`] (which job is on which GPU, kept in /run) → [`environment`] and [`fence`] (what the job
 //!   gets and may open). [`place`] is the pipeline of these.
+//! - [`config`]: what gpushare.conf says about nodes.
 //! - [`mps`]: the MPS daemon that serves a share. [`memory`]: the limit of a whole job's GPU memory.
 //! - [`nvml`]: what the GPUs are doing, through the program gpushare-nvml. [`foreign`]: processes that don't belong on
 //!   a GPU.
@@ -14,6 +15,7 @@
 
 mod allocation;
 pub mod choose;
+pub mod config;
 pub mod environment;
 pub mod exec;
 #[cfg(test)]

@@ -9,10 +9,10 @@ use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
+use crate::config::{NodeConfig, Nvml};
 use crate::gpu::{self, Roots};
 use crate::ledger::{Entry, Holding, Ledger};
 use dmem::{CAPACITY_FILE, LIMIT_FILE, is_limited, limit_lines};
-use gpushare::config::{NodeConfig, Nvml};
 
 use crate::nvml::{self, Trouble};
 

@@ -11,10 +11,10 @@
 use std::fs;
 use std::time::Duration;
 
+use crate::config::{Mps, NodeConfig};
 use crate::job::JobKey;
 use crate::ledger::{Entry, Garbage, Ledger};
 use crate::mps::service::{Daemon, Limits};
-use gpushare::config::{Mps, NodeConfig};
 
 mod control;
 mod daemon;

@@ -9,10 +9,10 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
+use crate::config::{self, Mps, NodeConfig, Placement};
 use crate::gpu::{Roots, known_to_the_driver};
 use crate::ledger::Ledger;
 use crate::nvml::answer::{Measured, Mode, NO_DRIVER, NO_LIBRARY, Unreadable};
-use gpushare::config::{self, Mps, NodeConfig, Placement};
 
 use crate::exec::{AskError, Asked, ask, installed, own, program};
 

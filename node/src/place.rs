@@ -9,12 +9,12 @@ use std::time::Duration;
 
 use crate::allocation::Allocation;
 use crate::choose::{self, PlacementRules};
+use crate::config::{NodeConfig, OnCollision, Placement, UnitsPerGpu};
 use crate::gpu::{self, Detail, DeviceError, Gpu, Inventory, Roots, Unfit};
 use crate::job::{JobKey, NodeJob};
 use crate::ledger::{Balance, Entry, Garbage, Holding, Ledger, LedgerError, Locked, Row, Unread};
 use crate::mps::service;
 use crate::nvml::answer::Measured;
-use gpushare::config::{NodeConfig, OnCollision, Placement, UnitsPerGpu};
 
 mod candidates;
 mod error;

@@ -1,6 +1,6 @@
 //! What a prolog does about foreign processes on its job's GPU: `ForeignProcesses`.
 
-use gpushare::config::ForeignProcesses;
+use gpushare_node::config::ForeignProcesses;
 use gpushare_node::foreign::{Jobs, listed};
 use gpushare_node::ledger::Entry;
 use gpushare_node::nvml::answer::{GpuState, Measured};

@@ -4,7 +4,8 @@
 use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use gpushare::config::{self, Config, ForeignProcesses, LoadError, NodeConfig, OnMpsFailure, Placement};
+use gpushare::config::LoadError;
+use gpushare_node::config::{self, ForeignProcesses, NodeConfig, OnMpsFailure, Placement};
 use gpushare_node::gpu::Roots;
 use gpushare_node::job::{JobKey, NodeJob, Noted, id_and_restart};
 use gpushare_node::ledger::{Entry, Ledger};
@@ -193,7 +194,7 @@ fn node_name() -> Option<String> {
 
 fn config(slurm_conf: &Path, node: Option<&str>) -> Result<NodeConfig, LoadError> {
     let path = config::find(slurm_conf, Path::new(config::FALLBACK));
-    Ok(Config::load_on_node(&path, node)?.unwrap_or_default())
+    Ok(NodeConfig::load(&path, node)?.unwrap_or_default())
 }
 
 /// Prepares the job's MPS daemon. Without one, the job fails or runs without MPS.

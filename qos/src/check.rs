@@ -11,9 +11,9 @@ use gpushare::text::gres;
 use super::lines;
 use super::state::Actual;
 use super::{ROOT, ReadError};
-use gpushare::config::qos::field::{FIELDS, Kind};
-use gpushare::config::qos::value::{Settings, Value};
-use gpushare::config::{ManagedQos, Members};
+use crate::config::field::{FIELDS, Kind};
+use crate::config::value::{Settings, Value};
+use crate::config::{ManagedQos, Members};
 
 /// What slurmctld reports about the cluster.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -7,9 +7,9 @@
 
 use super::TYPE;
 use super::check::Cluster;
-use gpushare::config::ManagedQos;
-use gpushare::config::qos::field::{FIELDS, Kind};
-use gpushare::config::qos::value::{Settings, Value};
+use crate::config::ManagedQos;
+use crate::config::field::{FIELDS, Kind};
+use crate::config::value::{Settings, Value};
 
 /// The field with the zeros.
 const ZEROS: &str = "GrpTRES";

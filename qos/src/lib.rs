@@ -1,7 +1,7 @@
 //! The QOSes that gpushare.conf defines: what the file says about them, what Slurm's database has, and the changes that
 //! make the database match the file.
 //!
-//! A record `QOS=` with an owner or limits is a [`ManagedQos`](gpushare::config::ManagedQos). What sacctmgr prints
+//! A record `QOS=` with an owner or limits is a [`ManagedQos`](crate::config::ManagedQos). What sacctmgr prints
 //! becomes an [`Actual`]; [`check`] says which records are impossible on this cluster, and [`plan()`] gives the
 //! [`Change`]s in order, each with sacctmgr's arguments. [`stale`] says which changes slurmctld has missed. [`table`]
 //! has the users' table. Nothing here runs a program.
@@ -9,6 +9,7 @@
 
 pub mod change;
 pub mod check;
+pub mod config;
 mod error;
 pub mod foreign;
 pub mod plan;

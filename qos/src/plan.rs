@@ -13,9 +13,9 @@ use super::check::Cluster;
 use super::state::{Actual, Qos};
 use super::tree::Association;
 use super::{MARK, foreign};
-use gpushare::config::qos::field::{FIELDS, Field, Kind};
-use gpushare::config::qos::value::{self, Settings, Value};
-use gpushare::config::{ManagedQos, Members};
+use crate::config::field::{FIELDS, Field, Kind};
+use crate::config::value::{self, Settings, Value};
+use crate::config::{ManagedQos, Members};
 use gpushare::text::counted;
 
 mod grant;

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use super::tree::Tree;
 use super::{MARK, ReadError, lines};
-use gpushare::config::qos::field::FIELDS;
-use gpushare::config::qos::value::{Settings, printed};
+use crate::config::field::FIELDS;
+use crate::config::value::{Settings, printed};
 
 /// A QOS of the database.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -100,7 +100,7 @@ pub fn ask_parents(cluster: &str) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use gpushare::config::qos::value::text;
+    use crate::config::value::text;
 
     /// The output of the three releases, with everything set.
     const FULL: &str = "qa|billing=7,cpu=32,gres/gpu:a40=4,gres/gpu=4,mem=975G,node=2|cpu=100,mem=1T|cpu=200|5|6|7|1-00:00:00|\

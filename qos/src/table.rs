@@ -5,9 +5,9 @@ use std::fmt::Write;
 
 use super::TYPE;
 use super::usage::Usage;
-use gpushare::config::qos::field::FIELDS;
-use gpushare::config::qos::value::{Value, amount, text};
-use gpushare::config::{ManagedQos, Members};
+use crate::config::field::FIELDS;
+use crate::config::value::{Value, amount, text};
+use crate::config::{ManagedQos, Members};
 use gpushare::text::counted;
 
 /// The head of the table.
@@ -172,10 +172,10 @@ fn table(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use gpushare::config::Config;
+    use crate::config::Database;
 
     fn qoses(text: &str) -> Vec<ManagedQos> {
-        Config::parse(text).unwrap().qoses
+        Database::parse(text).unwrap().qoses
     }
 
     #[test]

@@ -17,7 +17,8 @@ use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use super::{Config, ConfigError, LONGEST, LoadError};
+use super::rules::Rules;
+use super::{ConfigError, LONGEST, LoadError};
 use crate::root_file;
 use crate::text::number;
 
@@ -93,13 +94,13 @@ crate::errors! {
 
 /// The rules to use.
 #[derive(Debug)]
-pub enum Rules {
+pub enum InForce {
     /// The file's; its text must be saved.
-    File(Config, String),
+    File(Rules, String),
     /// The defaults, because there is no file and no usable copy.
     Defaults(NoCopy),
     /// The copy's, because the file is broken, or missing.
-    LastGood(Config, LastGood, Option<LoadError>),
+    LastGood(Rules, LastGood, Option<LoadError>),
 }
 
 /// Decides which rules are in force when slurmctld starts or takes control. A missing file doesn't mean the defaults if
@@ -109,17 +110,17 @@ pub enum Rules {
 /// # Errors
 /// The file is broken, and there is no usable copy.
 pub fn choose(
-    found: Result<Option<(Config, String)>, LoadError>,
+    found: Result<Option<(Rules, String)>, LoadError>,
     copy: Result<LastGood, NoCopy>,
-) -> Result<Rules, NoRules> {
+) -> Result<InForce, NoRules> {
     let broken = match found {
-        Ok(Some((config, text))) => return Ok(Rules::File(config, text)),
+        Ok(Some((rules, text))) => return Ok(InForce::File(rules, text)),
         Ok(None) => None,
         Err(broken) => Some(broken),
     };
-    match (copy.and_then(|copy| Ok((copy.config()?, copy))), broken) {
-        (Ok((config, copy)), broken) => Ok(Rules::LastGood(config, copy, broken)),
-        (Err(no_copy), None) => Ok(Rules::Defaults(no_copy)),
+    match (copy.and_then(|copy| Ok((copy.rules()?, copy))), broken) {
+        (Ok((rules, copy)), broken) => Ok(InForce::LastGood(rules, copy, broken)),
+        (Err(no_copy), None) => Ok(InForce::Defaults(no_copy)),
         (Err(no_copy), Some(broken)) => {
             Err(NoRules::Broken { file: Box::new(broken), copy: Box::new(no_copy) })
         }
@@ -137,8 +138,8 @@ impl LastGood {
     ///
     /// # Errors
     /// The copy is invalid for this version of gpushare.
-    pub fn config(&self) -> Result<Config, NoCopy> {
-        Config::parse(&self.text).map_err(|error| NoCopy::Content(self.path.clone(), error))
+    pub fn rules(&self) -> Result<Rules, NoCopy> {
+        Rules::parse(&self.text).map_err(|error| NoCopy::Content(self.path.clone(), error))
     }
 }
 

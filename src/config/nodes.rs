@@ -1,78 +1,112 @@
-//! A line `NodeName=LIST Key=Value…`: settings of some nodes, which replace those for all nodes; written as in
-//! slurm.conf.
+//! Settings of nodes: lines `NodeName=LIST Key=Value…`, whose settings replace those for all nodes, as in slurm.conf;
+//! and what both slurmctld's plugin and the nodes need, which is who chooses a share's GPU and how many units fill it.
 
-use super::node_keys::{NODE_KEYS, NodeKey};
-use super::{NodeConfig, Problem};
+use super::names::Record;
+use super::units::UnitsPerGpu;
+use super::values::Key;
+use super::{ConfigError, Problem};
 use crate::text::hostlist;
+use crate::word::words;
 
-pub(super) const KEY: &str = "NodeName";
-
-/// The settings of some nodes.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NodeRecord {
-    /// Their names, such as `gpu[01-04],big1`.
-    pub names: String,
-    /// All of their settings.
-    pub config: NodeConfig,
+words! {
+    /// What chooses a share's GPU.
+    pub enum Placement: "off, follow, own or override" {
+        /// Slurm alone; gpushare doesn't touch the node's jobs.
+        #[default]
+        Off = "off",
+        /// Slurm; gpushare records and verifies the GPU, and tells the job.
+        Follow = "follow",
+        /// gpushare, on a node whose GPUs Slurm doesn't know: the node has a count-only GRES, and no `gpu`.
+        Own = "own",
+        /// gpushare, which replaces the GPU that Slurm allocated.
+        Override = "override",
+    }
 }
 
-impl NodeRecord {
-    /// Whether a node is one of them.
-    pub fn names(&self, node: &str) -> bool {
-        hostlist::contains(&self.names, node) == Some(true)
+impl Placement {
+    /// How many units the largest GPU has; `None` if gpushare places no shares.
+    ///
+    /// # Errors
+    /// Shares are placed, and `UnitsPerGpu` is missing.
+    pub fn largest_gpu(self, units: Option<&UnitsPerGpu>) -> Result<Option<u64>, Problem> {
+        let because = match self {
+            Placement::Off => return Ok(None),
+            Placement::Follow => "Placement=follow",
+            Placement::Own => "Placement=own",
+            Placement::Override => "Placement=override",
+        };
+        let units = units.ok_or(Problem::Missing { key: "UnitsPerGpu", because })?;
+        Ok(Some(u64::from(units.most())))
     }
+}
+
+/// The values of `MemPerUnit`.
+pub const MEM_PER_UNIT: &str = "a whole number of MiB from 1 to 1000000";
+
+/// The lines of nodes with their own settings, as a reader with these keys sees them.
+#[derive(Debug)]
+pub struct NodeLines<T: 'static> {
+    keys: &'static [Key<T>],
+    lines: Vec<Line<T>>,
 }
 
 /// A line as it was read, before the settings for all nodes are known.
-pub(super) struct Line {
-    pub(super) number: usize,
+#[derive(Debug)]
+struct Line<T: 'static> {
+    number: usize,
     names: String,
-    changes: Vec<(&'static NodeKey, String)>,
+    changes: Vec<(&'static Key<T>, String)>,
 }
 
-impl Line {
-    /// Reads a line, which has its number.
-    ///
-    /// # Errors
-    /// A word that is not `Key=Value`, a key that is unknown or given twice, or a value that isn't allowed.
-    pub(super) fn parse(number: usize, line: &str) -> Result<Line, Problem> {
-        let mut read = Line { number, names: String::new(), changes: Vec::new() };
-        let mut scratch = NodeConfig::default();
-        for word in line.split_whitespace() {
-            let (name, value) = word.split_once('=').ok_or_else(|| Problem::NoValue(word.to_owned()))?;
-            if name.eq_ignore_ascii_case(KEY) {
-                if !read.names.is_empty() {
-                    return Err(Problem::Twice { key: KEY, first: None });
-                }
-                if !hostlist::is_list(value) {
-                    let allowed = "names of nodes separated by commas, such as gpu[01-04],big1";
-                    return Err(Problem::BadValue { key: KEY, value: value.to_owned(), allowed });
-                }
-                value.clone_into(&mut read.names);
-                continue;
-            }
-            let known = || NODE_KEYS.iter().map(|key| key.name).collect();
-            let key = NodeKey::named(&NODE_KEYS, name)
-                .ok_or_else(|| Problem::UnknownKey(name.to_owned(), known()))?;
-            if read.changes.iter().any(|(seen, _)| seen.name == key.name) {
-                return Err(Problem::Twice { key: key.name, first: None });
-            }
-            key.take(&mut scratch, value)?;
-            read.changes.push((key, value.to_owned()));
-        }
-        Ok(read)
+impl<T: Clone + Default> NodeLines<T> {
+    /// None yet.
+    pub const fn new(keys: &'static [Key<T>]) -> NodeLines<T> {
+        NodeLines { keys, lines: Vec::new() }
     }
 
-    /// These settings over those for all nodes.
+    /// Takes a key of a line.
     ///
     /// # Errors
-    /// A setting lacks another that it needs, or can't be had with another.
-    pub(super) fn over(self, all: &NodeConfig) -> Result<NodeRecord, Problem> {
-        let mut config = all.clone();
-        for (key, value) in &self.changes {
-            key.take(&mut config, value)?;
+    /// The value isn't allowed.
+    pub fn take(&mut self, name: &'static str, value: &str) -> Result<(), Problem> {
+        if name == Record::Node.key() {
+            if !hostlist::is_list(value) {
+                let allowed = "names of nodes separated by commas, such as gpu[01-04],big1";
+                return Err(Problem::BadValue { key: name, value: value.to_owned(), allowed });
+            }
+            self.lines.push(Line { number: 0, names: value.to_owned(), changes: Vec::new() });
+        } else if let (Some(key), Some(line)) = (Key::of(self.keys, name), self.lines.last_mut()) {
+            key.take(&mut T::default(), value)?;
+            line.changes.push((key, value.to_owned()));
         }
-        config.is_sound()?;
-        Ok(NodeRecord { names: self.names, config })
+        Ok(())
+    }
+
+    /// Notes the last line's number.
+    pub fn end(&mut self, number: usize) {
+        if let Some(line) = self.lines.last_mut() {
+            line.number = number;
+        }
+    }
+
+    /// The nodes of each line, and its settings over those for all nodes.
+    ///
+    /// # Errors
+    /// The settings of a line don't go together.
+    pub fn over(
+        self,
+        all: &T,
+        check: impl Fn(&T) -> Result<(), Problem>,
+    ) -> Result<Vec<(String, T)>, ConfigError> {
+        let settings = |line: &Line<T>| {
+            let mut own = all.clone();
+            line.changes.iter().try_for_each(|(key, value)| key.take(&mut own, value))?;
+            check(&own).map(|()| own)
+        };
+        let of = |line: Line<T>| match settings(&line) {
+            Ok(own) => Ok((line.names, own)),
+            Err(problem) => Err(ConfigError { line: Some(line.number), problem }),
+        };
+        self.lines.into_iter().map(of).collect()
     }
 }

@@ -3,6 +3,10 @@
 use super::values::number;
 use crate::text::gres::is_gpu_type;
 
+/// The values of `UnitsPerGpu`.
+pub const UNITS_PER_GPU: &str =
+    "a whole number from 1 to 1000000, a list with one for each GPU, or TYPE:NUMBER for each type of GPU";
+
 /// More units than any GPU is divided into.
 const MOST: u32 = 1_000_000;
 
@@ -18,7 +22,8 @@ pub enum UnitsPerGpu {
 }
 
 impl UnitsPerGpu {
-    pub(super) fn parse(value: &str) -> Option<UnitsPerGpu> {
+    /// Reads the key's value.
+    pub fn parse(value: &str) -> Option<UnitsPerGpu> {
         let parts: Vec<&str> = value.split(',').map(str::trim).collect();
         if let [one] = parts.as_slice()
             && !one.contains(':')

@@ -11,7 +11,7 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use gpushare::config::{Config, NodeConfig};
+use gpushare_node::config::{NodeConfig, Nodes};
 use gpushare_node::gpu::Roots;
 use gpushare_node::job::{JobKey, NodeJob, Noted};
 use gpushare_node::ledger::Ledger;
@@ -90,7 +90,7 @@ fn measure(config: &NodeConfig, users: u32) -> Result<f64, Box<dyn Error>> {
 
 fn main() -> Result<ExitCode, Box<dyn Error>> {
     let text = format!("Placement=own\nShareGRES=gpushare\nUnitsPerGpu=1000\nGpuFile={GPUS}\n");
-    let config = Config::parse(&text)?.node;
+    let config = Nodes::parse(&text)?.all;
     let mut flat = true;
     for users in [30, 1000] {
         flat &= measure(&config, users)? <= LIMIT;

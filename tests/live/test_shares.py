@@ -355,20 +355,22 @@ def test_bad_input_is_one_line_and_changes_nothing(shared):
 def test_slurmctld_keeps_its_rules_when_a_line_is_broken(shared):
     path = "/etc/slurm/gpushare.conf"
     good = shared.ok(["cat", path])
-    write(shared, good + "\nQOS=q GPUs=many\n", path)
     line = len(good.splitlines()) + 1
-    expected = (
-        f"{path}: line {line}: GPUs can't be 'many'; allowed is TYPE:NUMBER, such as a40:4, separated by commas; "
-        "the last good rules stay in force"
-    )
+    read = shared.log("slurmctld").count(f"{path} read again")
 
-    def said():
+    def said(expected):
         # It looks when there is something to judge.
         shared.run(["sbatch", "--test-only", "--gres=gpu:a40:1", "--wrap", "true"], "alice")
-        return expected in shared.log("slurmctld")
+        return shared.log("slurmctld").count(f"{path}{expected}")
 
     try:
-        shared.wait(said, "slurmctld to find the mistake")
+        write(shared, good + "\nQOS=q Requeue=perhaps\n", path)
+        broken = f": line {line}: Requeue can't be 'perhaps'; allowed is yes or no; the last good rules stay in force"
+        shared.wait(lambda: said(broken) == 1, "slurmctld to find the mistake")
+        # A setting of the database is the command's matter.
+        write(shared, good + "\nQOS=q GPUs=many\n", path)
+        shared.wait(lambda: said(" read again") == read + 1, "slurmctld to take the rules")
+        assert f"line {line}: GPUs can't be 'many'" in shared.run(["gpushare", "check"]).stdout
     finally:
         write(shared, good + "\n", path)
 

@@ -9,7 +9,6 @@
 
 use std::collections::HashSet;
 
-use gpushare::config::Config;
 use gpushare::submit::policy::{Mode, Policy};
 use gpushare::text::pattern::{Case, Patterns};
 use gpushare_slurm_text::{Job, Kind, Snapshot, State};
@@ -33,13 +32,13 @@ pub struct Rules {
 
 impl Rules {
     /// Takes them from the file.
-    pub fn of(config: &Config) -> Rules {
-        let own = &config.node.share_gres;
+    pub fn of(policy: &Policy) -> Rules {
+        let own = &policy.share_gres.0;
         let mut shares = ["mps", "shard"].map(str::to_owned).to_vec();
         if !shares.contains(own) {
             shares.push(own.clone());
         }
-        Rules { policy: config.policy.clone(), gres: config.policy.gres.0.clone(), shares }
+        Rules { policy: policy.clone(), gres: policy.gres.0.clone(), shares }
     }
 
     /// Whether a limit on this TRES is one of GPUs or shares; `bills_types` if the job's partition bills types.

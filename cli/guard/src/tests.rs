@@ -116,7 +116,7 @@ fn snapshot(made: &[Made]) -> Snapshot {
 }
 
 fn rules(conf: &str) -> Rules {
-    Rules::of(&Config::parse(conf).unwrap())
+    Rules::of(&gpushare::config::rules::Rules::parse(conf).unwrap().policy)
 }
 
 fn shown(findings: &[Finding]) -> Vec<String> {

@@ -1,8 +1,9 @@
 //! Compares slurm.conf and cgroup.conf, as slurmctld has them, with what gpushare.conf and the QOSes need. Pure;
 //! [`crate::requirements`] says what they need.
 
-use gpushare::config::{Config, Mps, Placement};
+use crate::config::Config;
 use gpushare::submit::policy::{Governed, GovernedAccounts};
+use gpushare_node::config::{Mps, Placement};
 
 use super::finding::{Finding, listed};
 use super::version::Version;

@@ -11,7 +11,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use gpushare::config::{NodeConfig, Placement};
+use gpushare_node::config::{NodeConfig, Placement};
 use gpushare_node::exec::{self, AskError};
 use gpushare_node::fence::bpf::Bpf;
 use gpushare_node::fence::locate::{Hierarchy, mount_point};

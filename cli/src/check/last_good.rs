@@ -6,7 +6,8 @@ use std::io;
 use std::path::Path;
 
 use gpushare::config::last_good::{self, LastGood, NoCopy};
-use gpushare::config::{self, Config, LoadError};
+use gpushare::config::rules::Rules;
+use gpushare::config::{self, LoadError};
 
 use super::finding::Finding;
 use crate::period;
@@ -22,8 +23,8 @@ pub fn finding(settings: &Settings, slurm_conf: &Path, is_only: bool) -> Option<
 
 fn of(path: &Path, state: &Path, is_only: bool) -> Option<Finding> {
     let copy = last_good::read(state);
-    let usable = copy.and_then(|copy| copy.config().map(|_| copy));
-    match Config::load_with_text(path) {
+    let usable = copy.and_then(|copy| copy.rules().map(|_| copy));
+    match Rules::load_with_text(path) {
         Ok(Some((_, text))) => compare(path, &text, usable, is_only),
         Ok(None) if matches!(usable, Ok(_) | Err(NoCopy::Read(..))) => {
             let because = format!("{} does not exist", path.display());

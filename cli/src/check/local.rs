@@ -3,10 +3,11 @@
 
 use std::path::Path;
 
-use gpushare::config::gpu_files;
-use gpushare::config::{Config, NodeConfig, Placement};
+use crate::config::Config;
 use gpushare::text::gres::{self, NodeGres};
 use gpushare::text::hostlist;
+use gpushare_node::config::gpu_files;
+use gpushare_node::config::{NodeConfig, Placement};
 
 use super::cluster::setting;
 use super::finding::Finding;

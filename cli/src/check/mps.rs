@@ -5,8 +5,8 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::Duration;
 
-use gpushare::config::{ComputeMode, Mps, NodeConfig, Placement};
 use gpushare::word::Word;
+use gpushare_node::config::{ComputeMode, Mps, NodeConfig, Placement};
 use gpushare_node::mps::{self, How, MpsError, Other, UNREAD};
 use gpushare_node::nvml::answer::{GpuState, Mode};
 use gpushare_node::proc::beginning;
@@ -37,7 +37,7 @@ pub fn mps_dir(config: &NodeConfig) -> Option<Finding> {
     }
     let device = |path: &Path| path.ancestors().find_map(|path| Some(path.metadata().ok()?.dev()));
     let shown = config.mps_dir.display();
-    Some(if device(&config.mps_dir) == device(Path::new(gpushare::config::RUN_DIR)) {
+    Some(if device(&config.mps_dir) == device(Path::new(gpushare_node::config::RUN_DIR)) {
         Finding::unknown(
             about,
             format!(
@@ -188,7 +188,7 @@ fn in_mode(gpus: &[String], mode: Mode) -> String {
 mod tests {
     use super::*;
     use crate::check::finding::Status;
-    use gpushare::config::Config;
+    use crate::config::Config;
 
     fn node(lines: &str) -> NodeConfig {
         Config::parse(lines).unwrap().of_node("n1").clone()

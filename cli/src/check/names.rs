@@ -1,7 +1,7 @@
 //! Names in gpushare.conf that nothing has: one that is misspelt in `GovernedQOS` switches the rules off. Reservations
 //! come and go, so their names aren't checked. Pure.
 
-use gpushare::config::Config;
+use crate::config::Config;
 use gpushare::submit::policy::{Governed, GovernedAccounts};
 use gpushare::text::pattern::{Case, Patterns};
 

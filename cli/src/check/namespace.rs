@@ -5,8 +5,8 @@
 use std::fs;
 use std::path::Path;
 
-use gpushare::config::{Mps, NodeConfig};
 use gpushare::text::hostlist;
+use gpushare_node::config::{Mps, NodeConfig};
 
 use super::finding::Finding;
 use super::plugstack::Plugstack;

@@ -3,8 +3,8 @@
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-use gpushare::config::{self, Mps, NodeConfig, Placement, UnitsPerGpu, units_written};
 use gpushare::word::Word;
+use gpushare_node::config::{self, Mps, NodeConfig, Placement, UnitsPerGpu, units_written};
 use gpushare_node::gpu::{self, Detail, DeviceError, Inventory, Roots};
 use gpushare_node::ledger::Ledger;
 use gpushare_node::nvml::Nvml;
@@ -298,7 +298,7 @@ pub fn nvml(config: &NodeConfig) -> Vec<Finding> {
 mod tests {
     use super::*;
     use crate::check::finding::Status;
-    use gpushare::config::Config;
+    use crate::config::Config;
 
     fn verdicts(lines: &str, gres: &str, elsewhere: bool, gpus: u32) -> Vec<&'static str> {
         let config = Config::parse(lines).unwrap().of_node("n1").clone();

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Duration;
 
-use gpushare::config::Config;
+use crate::config::Config;
 use gpushare::text::hostlist;
 
 use super::CheckError;

@@ -4,7 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use gpushare::config::Config;
+use crate::config::Config;
 use gpushare::submit::policy::Governed;
 use gpushare::text::pattern::Case;
 

@@ -4,8 +4,10 @@ use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-use gpushare::config::{self, Config, LoadError};
+use crate::config::Config;
+use gpushare::config::{self, LoadError};
 use gpushare::submit::policy::Mode;
+use gpushare_node::config::NodeConfig;
 
 use super::finding::Finding;
 
@@ -30,7 +32,11 @@ pub fn read(named: Option<&Path>, slurm_conf: &Path) -> Result<(Vec<Finding>, Co
             Ok((vec![Finding::ok(ABOUT, said)], Config::default()))
         }
         (Err(error), _) => {
-            let fix = format!("correct {shown}; until then jobs with a share fail on nodes");
+            let mut fix = format!("correct {shown}");
+            // A mistake in a rule, or in a setting of the database, fails no job.
+            if NodeConfig::load(&path, Some("")).is_err() {
+                fix += "; until then jobs with a share fail on nodes";
+            }
             Ok((vec![Finding::wrong(ABOUT, error.to_string(), fix)], Config::default()))
         }
     }

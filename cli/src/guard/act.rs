@@ -3,8 +3,8 @@
 
 use std::time::{Duration, Instant};
 
-use gpushare::config::Guard;
 use gpushare_guard::{Finding, Member};
+use gpushare_qos::config::Guard;
 use gpushare_slurm_text::{Job, State, job};
 
 use super::write;
@@ -123,7 +123,7 @@ fn act(
 
 #[cfg(test)]
 mod tests {
-    use gpushare::config::Config;
+    use crate::config::Config;
     use gpushare_guard::{Rules, agree};
     use gpushare_slurm_text::limits::{self, Associations};
     use gpushare_slurm_text::{Settings, Snapshot};
@@ -144,7 +144,7 @@ mod tests {
             settings: Settings { enforces_limits: true, ..Settings::default() },
             ..Snapshot::default()
         };
-        agree(&now, &now, &Rules::of(&Config::default()), MOST + 1)
+        agree(&now, &now, &Rules::of(&Config::default().policy), MOST + 1)
     }
 
     /// What was done, and the commands that were run, without the question and the note.

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use gpushare::config::ManagedQos;
 use gpushare_qos::change::Sign;
+use gpushare_qos::config::ManagedQos;
 use gpushare_qos::{Plan, table};
 use serde::Serialize;
 

@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::path::Path;
 
-use gpushare::config::qos::field::FIELDS;
-use gpushare::config::qos::value::{self, Settings, Value};
-use gpushare::config::{ManagedQos, Members};
 use gpushare::text::counted;
+use gpushare_qos::config::field::FIELDS;
+use gpushare_qos::config::value::{self, Settings, Value};
+use gpushare_qos::config::{ManagedQos, Members};
 use gpushare_qos::tree::Tree;
 use gpushare_qos::usage::{self, Usage};
 use gpushare_qos::{Actual, table};

@@ -5,8 +5,9 @@ use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use gpushare::config::{LoadError, ManagedQos, Members};
+use gpushare::config::LoadError;
 use gpushare::text::printable;
+use gpushare_qos::config::{ManagedQos, Members};
 use gpushare_qos::plan::InUse;
 use gpushare_qos::tree::Tree;
 use gpushare_qos::{Actual, Cluster, Finding, check, stale, state};

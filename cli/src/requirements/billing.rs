@@ -1,6 +1,6 @@
 //! Compares `GpuWeight` with the partitions: in Slurm it is `TRESBillingWeights`, a setting of each partition.
 
-use gpushare::config::Config;
+use crate::config::Config;
 
 use crate::slurm::{Partition, Slurm};
 
@@ -52,7 +52,7 @@ fn normal(words: &[String]) -> Vec<(String, Option<u64>)> {
         .iter()
         .map(|word| {
             let (name, number) = word.split_once('=').unwrap_or((word, ""));
-            (name.to_ascii_lowercase(), gpushare::config::qos::value::factor(number))
+            (name.to_ascii_lowercase(), gpushare_qos::config::value::factor(number))
         })
         .collect();
     normal.sort();

@@ -1,8 +1,9 @@
 //! Which settings gpushare.conf and the QOSes need.
 
-use gpushare::config::ManagedQos;
-use gpushare::config::qos::value::Value;
-use gpushare::config::{Config, Placement};
+use crate::config::Config;
+use gpushare_node::config::Placement;
+use gpushare_qos::config::ManagedQos;
+use gpushare_qos::config::value::Value;
 
 use super::{File, Must, Requirement};
 use crate::slurm::Slurm;

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use gpushare::config::Config;
+use crate::config::Config;
 
 use super::{ProgramError, ask};
 

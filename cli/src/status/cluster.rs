@@ -6,8 +6,9 @@
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::path::Path;
 
-use gpushare::config::{Config, NodeConfig, Placement, UnitsPerGpu};
+use crate::config::Config;
 use gpushare::text::hostlist;
+use gpushare_node::config::{NodeConfig, Placement, UnitsPerGpu};
 use serde::Serialize;
 
 use super::local::{self, now};

@@ -8,7 +8,9 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use gpushare::config::{self, Config, LoadError, NodeConfig, Placement};
+use crate::config::Config;
+use gpushare::config::{self, LoadError};
+use gpushare_node::config::{NodeConfig, Placement};
 use gpushare_node::exec;
 use gpushare_node::foreign::{Foreign, Jobs, Usage};
 use gpushare_node::gpu::{self, Detail, DeviceError, Gpu, Roots};

@@ -7,9 +7,9 @@
 use std::path::Path;
 
 use super::{MEMORY, MPS_MEMORY, PERCENTAGE, PYTORCH, pytorch};
+use crate::config::Placement;
 use crate::gpu::is_uuid;
 use crate::mps::service::{self, Daemon};
-use gpushare::config::Placement;
 
 /// Variables that only gpushare sets.
 const OWN: [&str; 5] = ["GPUSHARE_GPU", "GPUSHARE_UNITS", "GPUSHARE_CAPACITY", "GPUSHARE_FRACTION", MEMORY];
@@ -65,11 +65,11 @@ fn is_of_daemon(path: &Path, part: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::{FrameworkEnv, Mps, NodeConfig, VisibleDevices};
     use crate::environment::variables;
     use crate::fake::{self, gpu, share};
     use crate::gpu::Gpu;
     use crate::ledger::Entry;
-    use gpushare::config::{FrameworkEnv, Mps, NodeConfig, VisibleDevices};
 
     const UUID: &str = "GPU-9a40c0de-0000-4000-8000-0000000000a3";
 

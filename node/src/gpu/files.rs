@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use gpushare::config::GpuFiles;
+use crate::config::GpuFiles;
 
 use super::GresConfError;
 use super::gres_conf::{self, Counted};

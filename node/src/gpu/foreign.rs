@@ -7,7 +7,7 @@ use std::path::Path;
 
 use super::inventory::{device_number, numbered_nodes};
 use super::{Device, Gpu, Roots, driver, drm, mig};
-use gpushare::config::GpuFiles;
+use crate::config::GpuFiles;
 
 /// Devices of other GPUs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -13,7 +13,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use gpushare::config::NodeConfig;
+use crate::config::NodeConfig;
 use gpushare::root_file;
 
 use super::note::read_note;

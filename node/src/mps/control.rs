@@ -9,8 +9,8 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use crate::config::NodeConfig;
 use crate::mps::service::Limits;
-use gpushare::config::NodeConfig;
 use gpushare::text::printable;
 
 use super::error::MpsError;

@@ -1,10 +1,10 @@
 //! Finds, checks, starts and ends one daemon, in its locked folder.
 
+use crate::config::{ComputeMode, NodeConfig};
 use crate::gpu::Gpu;
 use crate::ledger::{Entry, Ledger};
 use crate::mps::service::{Daemon, Limits, Serves};
 use crate::nvml::answer::Mode;
-use gpushare::config::{ComputeMode, NodeConfig};
 
 use super::control::Control;
 use super::error::MpsError;

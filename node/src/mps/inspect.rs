@@ -1,10 +1,10 @@
 //! The daemons of this node as `gpushare status` and `gpushare check` see them: from outside, without any query that a
 //! job would have to wait for.
 
+use crate::config::{Mps, NodeConfig};
 use crate::gpu::{DeviceNumber, Gpu};
 use crate::ledger::Ledger;
 use crate::mps::service::{Daemon, Limits, Serves};
-use gpushare::config::{Mps, NodeConfig};
 
 use super::daemon::LockedDaemon;
 use super::error::MpsError;

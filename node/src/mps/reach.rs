@@ -6,11 +6,11 @@ use std::io;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
+use crate::config::{NodeConfig, OnMpsFailure};
 use crate::ledger::Entry;
 use crate::mps::service::Daemon;
 use crate::proc::image::path_in;
 use crate::unix;
-use gpushare::config::{NodeConfig, OnMpsFailure};
 
 use super::folder;
 use super::record::Process;

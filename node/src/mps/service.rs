@@ -13,8 +13,8 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
+use crate::config::{Mps, NodeConfig};
 use crate::ledger::{Entry, Holding};
-use gpushare::config::{Mps, NodeConfig};
 
 /// An MPS control daemon of this node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -5,9 +5,9 @@ use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
+use crate::config::NodeConfig;
 use crate::gpu::Gpu;
 use crate::mps::service::{Daemon, Serves};
-use gpushare::config::NodeConfig;
 
 use super::control::Control;
 use super::error::{MpsError, UnitError};

@@ -2,9 +2,9 @@
 
 use std::path::Path;
 
+use crate::config::NodeConfig;
 use crate::gpu::Gpu;
 use crate::mps::service::{Daemon, Serves};
-use gpushare::config::NodeConfig;
 
 use super::control::Control;
 use super::process;

@@ -4,10 +4,10 @@ use std::path::PathBuf;
 
 use crate::allocation::Mismatch;
 use crate::choose::NothingFits;
+use crate::config::NodeConfig;
 use crate::gpu::{DeviceError, Unfit};
 use crate::job::{JobKey, NodeJob, listed};
 use crate::ledger::{Ledger, LedgerError};
-use gpushare::config::NodeConfig;
 
 use super::LOCK_WAIT;
 

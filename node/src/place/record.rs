@@ -8,10 +8,10 @@ use super::{
     reconcile,
 };
 use crate::allocation::Allocation;
+use crate::config::{ForeignProcesses, Placement};
 use crate::gpu::Inventory;
 use crate::job::{JobKey, NodeJob};
 use crate::ledger::{Entry, LedgerError, Locked};
-use gpushare::config::{ForeignProcesses, Placement};
 
 /// Records what a job has, unless it is already recorded.
 ///

@@ -6,9 +6,9 @@ mod over;
 
 use super::*;
 use crate::choose::NothingFits;
+use crate::config::Nodes;
 use crate::job::Noted;
 use crate::nvml::answer::GpuState;
-use gpushare::config::Config;
 
 /// Four "GPUs" that every machine has, listed in another order than that of their minors.
 const FILES: &str = "GpuFile=/dev/zero,/dev/null,/dev/full,/dev/random";
@@ -16,7 +16,7 @@ const FILES: &str = "GpuFile=/dev/zero,/dev/null,/dev/full,/dev/random";
 fn config(lines: &str) -> NodeConfig {
     let placement = if lines.contains("Placement") { "" } else { "Placement=override\n" };
     let files = if lines.contains("GpuFile") { "" } else { FILES };
-    Config::parse(&format!("{placement}UnitsPerGpu=80\n{files}\n{lines}")).unwrap().node
+    Nodes::parse(&format!("{placement}UnitsPerGpu=80\n{files}\n{lines}")).unwrap().all
 }
 
 /// An mps share of the node's 320 units, as Slurm reports it under `override`.

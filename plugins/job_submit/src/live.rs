@@ -17,8 +17,9 @@ use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock};
 use std::time::{Duration, Instant, SystemTime};
 
-use gpushare::config::last_good::{self, LastGood, NoCopy, NoRules, Rules, Source};
-use gpushare::config::{self, Config, LoadError};
+use gpushare::config::last_good::{self, InForce, LastGood, NoCopy, NoRules, Source};
+use gpushare::config::rules::Rules;
+use gpushare::config::{self, LoadError};
 use gpushare::submit::policy::Policy;
 use parking_lot::{Mutex, RwLock};
 
@@ -80,25 +81,25 @@ impl Live {
     pub fn start(&self, slurm_conf: &Path, state: Option<PathBuf>) -> Result<Option<PathBuf>, NoRules> {
         let stamp = Stamp::of(slurm_conf);
         let mut file = File { slurm_conf: slurm_conf.to_owned(), state, ..File::default() };
-        let config = match file.choose(&stamp.path)?.0 {
-            Rules::File(config, _) => {
+        let rules = match file.choose(&stamp.path)?.0 {
+            InForce::File(rules, _) => {
                 log::info!("job_submit/gpushare: {} read", stamp.path.display());
-                config
+                rules
             }
-            Rules::LastGood(config, ..) => config,
-            Rules::Defaults(_) => {
+            InForce::LastGood(rules, ..) => rules,
+            InForce::Defaults(_) => {
                 let path = stamp.path.display();
                 log::info!("job_submit/gpushare: {path} does not exist, the defaults apply");
-                Config::default()
+                Rules::default()
             }
         };
         file.judged = Some(stamp);
-        file.counts.clone_from(&config.refusal_counts);
+        file.counts.clone_from(&rules.refusal_counts);
         let mut place = self.file.lock();
-        self.adopt(config.policy);
+        self.adopt(rules.policy);
         *place = Some(file);
         self.control.store(NEVER, Ordering::Release);
-        Ok(config.refusal_counts)
+        Ok(rules.refusal_counts)
     }
 
     /// The current policy. `since` is when this slurmctld took control; if that is news, the rules are chosen again
@@ -127,7 +128,7 @@ impl Live {
         let path = stamp.path.display();
         let mut is_final = true;
         let chosen = match file.choose(&stamp.path) {
-            Ok((Rules::File(config, text), before)) => {
+            Ok((InForce::File(rules, text), before)) => {
                 if file.judged.as_ref() != Some(&stamp) {
                     log::info!("job_submit/gpushare: {path} read again");
                 }
@@ -144,24 +145,24 @@ impl Live {
                 if is_final {
                     keep(file.state.as_deref(), &stamp.path, &text);
                 }
-                Some(config)
+                Some(rules)
             }
-            Ok((Rules::LastGood(config, copy, _), _)) => {
+            Ok((InForce::LastGood(rules, copy, _), _)) => {
                 log::info!("job_submit/gpushare: in control, by the last good rules, of {}", copy.source);
-                Some(config)
+                Some(rules)
             }
-            Ok((Rules::Defaults(_), _)) => {
+            Ok((InForce::Defaults(_), _)) => {
                 log::info!("job_submit/gpushare: in control, by the defaults: {path} does not exist");
-                Some(Config::default())
+                Some(Rules::default())
             }
             Err(no_rules) => {
                 file.complain(format!("{no_rules}; in control, by the rules of this slurmctld's start"));
                 None
             }
         };
-        if let Some(config) = chosen {
-            file.counts = config.refusal_counts;
-            self.adopt(config.policy);
+        if let Some(rules) = chosen {
+            file.counts = rules.refusal_counts;
+            self.adopt(rules.policy);
         }
         counted(file.counts.as_deref());
         file.judged = is_final.then_some(stamp);
@@ -185,14 +186,14 @@ impl Live {
             file.young = Some(stamp);
             return;
         }
-        let found = Config::load_with_text(&stamp.path);
+        let found = Rules::load_with_text(&stamp.path);
         if Stamp::of(&file.slurm_conf) != stamp {
             return; // it changed while it was read
         }
         let path = stamp.path.display();
         match found {
-            Ok(Some((config, text))) => {
-                self.adopt(config.policy);
+            Ok(Some((rules, text))) => {
+                self.adopt(rules.policy);
                 log::info!("job_submit/gpushare: {path} read again");
                 file.complaint.clear();
                 keep(file.state.as_deref(), &stamp.path, &text);
@@ -207,14 +208,14 @@ impl Live {
 
 impl File {
     /// The rules to use, and the copy before. Logs why they aren't the file's.
-    fn choose(&mut self, path: &Path) -> Result<(Rules, Option<LastGood>), NoRules> {
+    fn choose(&mut self, path: &Path) -> Result<(InForce, Option<LastGood>), NoRules> {
         let copy = self.state.as_deref().map_or(Err(NoCopy::None), last_good::read);
         let before = copy.as_ref().ok().cloned();
-        let rules = last_good::choose(Config::load_with_text(path), copy)?;
+        let rules = last_good::choose(Rules::load_with_text(path), copy)?;
         match &rules {
-            Rules::File(..) | Rules::Defaults(NoCopy::None) => self.complaint.clear(),
-            Rules::Defaults(no_copy) => self.complain(format!("the defaults apply, because {no_copy}")),
-            Rules::LastGood(_, LastGood { path: copy, source, .. }, why) => {
+            InForce::File(..) | InForce::Defaults(NoCopy::None) => self.complaint.clear(),
+            InForce::Defaults(no_copy) => self.complain(format!("the defaults apply, because {no_copy}")),
+            InForce::LastGood(_, LastGood { path: copy, source, .. }, why) => {
                 let missing = || {
                     let path = path.display();
                     format!("{path} does not exist (for the defaults, make one that has only a comment)")

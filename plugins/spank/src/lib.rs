@@ -29,7 +29,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::Duration;
 
-use gpushare::config::NodeConfig;
+use gpushare_node::config::NodeConfig;
 use gpushare_node::environment::{PYTORCH, SHARD_MEMORY, agree, inherited, misleading, shell_lines};
 use gpushare_node::fence::Fault;
 use gpushare_node::fence::access;

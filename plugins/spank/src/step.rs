@@ -7,7 +7,7 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use gpushare::config::{self, Config, NodeConfig, Placement};
+use gpushare_node::config::{self, NodeConfig, Placement};
 use gpushare_node::environment;
 use gpushare_node::fence::Fence;
 use gpushare_node::fence::mend::Mender;
@@ -335,5 +335,5 @@ fn node_config(arguments: &[Vec<u8>]) -> Result<NodeConfig, RulesError> {
         .ok_or(RulesError::NoPath)?;
     // slurmd passes this to slurmstepd (src/slurmd/slurmstepd/slurmstepd.c, `_init_from_slurmd`).
     let node = std::env::var("SLURMD_NODENAME").ok();
-    Ok(Config::load_on_node(&path, node.as_deref())?.unwrap_or_default())
+    Ok(NodeConfig::load(&path, node.as_deref())?.unwrap_or_default())
 }

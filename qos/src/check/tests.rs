@@ -1,9 +1,9 @@
 //! Tests of lines against clusters.
 
 use super::*;
+use crate::config::Database;
 use crate::state;
 use crate::tree::Tree;
-use gpushare::config::Config;
 
 const CONFIG: &str = "Configuration data as of x\nAccountingStorageTRES   = \
                       cpu,mem,energy,node,billing,gres/gpu,gres/gpu:a40,gres/gpu:H100\nClusterName             = lab\n";
@@ -22,7 +22,7 @@ fn actual() -> Actual {
 }
 
 fn said(text: &str) -> Vec<String> {
-    let qoses = Config::parse(text).unwrap().qoses;
+    let qoses = Database::parse(text).unwrap().qoses;
     let strangers = ["eve", "old"].map(str::to_owned).into();
     let findings = check(&qoses, &actual(), &cluster(), &strangers);
     let mark = |finding: &Finding| if finding.is_error { "error" } else { "warning" };

@@ -8,9 +8,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::Obstacle;
 use crate::change::{BATCH, Change, Sign, named};
+use crate::config::{ManagedQos, Members};
 use crate::tree::{Association, Own, Tree};
 use crate::{Cluster, ROOT};
-use gpushare::config::{ManagedQos, Members};
 
 /// Grants first, then revocations, so that no user is without the QOS in between.
 pub(super) fn grants(

@@ -8,10 +8,10 @@ use std::collections::HashSet;
 use super::{InUse, Leftover, Obstacle, Use};
 use crate::Cluster;
 use crate::change::{BATCH, Change, Sign, named};
+use crate::config::ManagedQos;
+use crate::config::value::{Settings, Value};
 use crate::state::{Actual, Qos};
 use crate::tree::{Association, Own, Tree};
-use gpushare::config::qos::ManagedQos;
-use gpushare::config::qos::value::{Settings, Value};
 
 /// The default for every job. A line of the file may have managed it, and it stays even without the line.
 const SLURMS_OWN: &str = "normal";

@@ -1,9 +1,9 @@
 //! Tests of plans: which changes in which order, and that they are enough.
 
 use super::*;
+use crate::config::Database;
 use crate::state;
 use crate::tree::Tree;
-use gpushare::config::Config;
 
 mod order;
 
@@ -46,7 +46,7 @@ fn actual(qoses: &[String], rows: &str) -> Actual {
 }
 
 fn made(text: &str, actual: &Actual) -> Plan {
-    plan(&Config::parse(text).unwrap().qoses, actual, &cluster(), None)
+    plan(&Database::parse(text).unwrap().qoses, actual, &cluster(), None)
 }
 
 fn said(plan: &Plan) -> Vec<String> {
@@ -229,7 +229,7 @@ fn every_account_is_told_where_slurmctld_hears_of_one_level() {
     let made = |line: &str, actual: &Actual, version: &str| {
         let config = format!("AccountingStorageTRES = cpu\nClusterName = lab\nSLURM_VERSION = {version}\n");
         let cluster = Cluster::read(&config, "").unwrap();
-        said(&plan(&Config::parse(line).unwrap().qoses, actual, &cluster, None)).join("\n")
+        said(&plan(&Database::parse(line).unwrap().qoses, actual, &cluster, None)).join("\n")
     };
     for version in ["23.11.0", "24.11.5", "25.05.0-0rc1"] {
         assert_eq!(
@@ -291,7 +291,7 @@ fn a_type_that_is_new_and_one_that_is_allowed_again_are_changes() {
     assert_eq!(said(&allowed), ["~ qos q  GrpTRES gres/gpu:H100: 0 -> none"]);
     let mut more = cluster();
     more.tracked.push("gres/gpu:b200".to_owned());
-    let plan = plan(&Config::parse(text).unwrap().qoses, &there, &more, None);
+    let plan = plan(&Database::parse(text).unwrap().qoses, &there, &more, None);
     assert_eq!(said(&plan), ["~ qos q  GrpTRES gres/gpu:b200: none -> 0"]);
     assert_eq!(called(&plan), ["-i modify qos where name=q set GrpTRES=gres/gpu:b200=0"]);
 }
@@ -332,7 +332,7 @@ fn only_what_bears_the_mark_and_is_unused_is_removed() {
     assert_eq!(named.to_string(), "is named by partition p, q");
     assert_eq!(Use { jobs: 1, ..named.clone() }.to_string(), "has 1 job and is named by partition p, q");
     let used = HashMap::from([("busy".to_owned(), busy.clone()), ("named".to_owned(), named.clone())]);
-    let plan = plan(&Config::parse(file).unwrap().qoses, &there, &cluster(), Some(&used));
+    let plan = plan(&Database::parse(file).unwrap().qoses, &there, &cluster(), Some(&used));
     assert_eq!(plan.leftovers, [leftover("busy", Some(busy)), leftover("named", Some(named))]);
     assert_eq!(
         called(&plan),
@@ -376,7 +376,7 @@ fn slurms_own_qos_is_never_removed() {
 #[test]
 fn an_argument_is_never_an_option_or_two() {
     let text = "QOS=q Account=a,b Users=x\n";
-    assert!(Config::parse(text).is_err());
+    assert!(Database::parse(text).is_err());
     for change in &made(LAFFERTY, &actual(&[], "")).changes {
         assert!(
             change

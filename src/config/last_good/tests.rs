@@ -16,7 +16,7 @@ fn kept() -> tempfile::TempDir {
 }
 
 fn broken() -> LoadError {
-    LoadError::Content(source().path, Config::parse("x").unwrap_err())
+    LoadError::Content(source().path, Rules::parse("x").unwrap_err())
 }
 
 #[test]
@@ -119,21 +119,21 @@ fn what_others_could_have_written_is_not_trusted() {
 fn the_copy_is_used_where_the_file_is_broken_or_missing() {
     let folder = kept();
     let copy = || read(folder.path());
-    let config = Config::parse("GovernedQOS=other").unwrap();
-    let rules = choose(Ok(Some((config.clone(), "its text".to_owned()))), copy()).unwrap();
-    assert!(matches!(rules, Rules::File(rules, text) if rules == config && text == "its text"));
-    let expected = Config::parse(TEXT).unwrap();
+    let other = Rules::parse("GovernedQOS=other").unwrap();
+    let chosen = choose(Ok(Some((other.clone(), "its text".to_owned()))), copy()).unwrap();
+    assert!(matches!(chosen, InForce::File(rules, text) if rules == other && text == "its text"));
+    let expected = Rules::parse(TEXT).unwrap();
     for (found, is_missing) in [(Err(broken()), false), (Ok(None), true)] {
-        let Rules::LastGood(rules, used, why) = choose(found, copy()).unwrap() else { panic!() };
+        let InForce::LastGood(rules, used, why) = choose(found, copy()).unwrap() else { panic!() };
         assert_eq!((rules, used, why.is_none()), (expected.clone(), copy().unwrap(), is_missing));
     }
     let said = choose(Err(broken()), Err(NoCopy::None)).unwrap_err().to_string();
     assert_eq!(said, format!("{}; {}", broken(), NoCopy::None));
-    assert!(matches!(choose(Ok(None), Err(NoCopy::None)).unwrap(), Rules::Defaults(NoCopy::None)));
+    assert!(matches!(choose(Ok(None), Err(NoCopy::None)).unwrap(), InForce::Defaults(NoCopy::None)));
     keep(folder.path(), &source(), "GouvernedQOS=x\n", 1).unwrap();
     let said = choose(Err(broken()), copy()).unwrap_err().to_string();
     assert!(said.contains("gpushare_last_good, below its first line: line 1: unknown key"), "{said}");
-    assert!(matches!(choose(Ok(None), copy()).unwrap(), Rules::Defaults(NoCopy::Content(..))));
+    assert!(matches!(choose(Ok(None), copy()).unwrap(), InForce::Defaults(NoCopy::Content(..))));
 }
 
 /// Set for the process that [`whoever_is_killed_while_writing_leaves_a_whole_copy`] kills.

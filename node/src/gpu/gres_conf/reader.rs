@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use super::error::{GresConfError, Problem};
 use super::lines::{fields, include, logical_lines};
 use super::{Counted, Order, Slot};
+use crate::config::gpu_files;
 use crate::gpu::{MOST, driver};
-use gpushare::config::gpu_files;
 use gpushare::text::hostlist;
 
 /// The keys of a GRES (gres.c `_gres_options`).

@@ -2,9 +2,9 @@
 
 use super::fake::{Fake, write};
 use super::*;
+use crate::config::GpuFiles;
 use crate::gpu::gres_conf;
 use crate::gpu::{Device, Foreign};
-use gpushare::config::GpuFiles;
 
 fn listed(files: &str) -> Files {
     Files::of(&GpuFiles::parse(files).unwrap(), None, None).unwrap()

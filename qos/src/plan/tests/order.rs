@@ -35,7 +35,7 @@ fn newer_releases_need_no_care_when_a_qos_goes() {
 fn a_qos_that_another_one_preempts_stays() {
     let actual = actual(&[line("old", &[], "gpushare@lab"), line("theirs", &[("Preempt", "old")], "x")], "");
     let pruned = |text: &str, actual: &Actual| {
-        plan(&Config::parse(text).unwrap().qoses, actual, &cluster(), Some(&InUse::new()))
+        plan(&Database::parse(text).unwrap().qoses, actual, &cluster(), Some(&InUse::new()))
     };
     let left = pruned("QOS=one\n", &actual);
     assert!(!said(&left).contains(&"- qos old".to_owned()), "{:?}", said(&left));

@@ -2,8 +2,8 @@
 
 use std::cmp::Ordering;
 
-use gpushare::config::{Overcommit, Packing, UserMix};
 use gpushare_node::choose::{Candidate, PlacementRules, choose};
+use gpushare_node::config::{Overcommit, Packing, UserMix};
 
 use crate::random::Random;
 

@@ -1,13 +1,13 @@
 //! Shares that are requested by their GPU memory.
 
 use super::*;
-use crate::config::Config;
+use crate::config::rules::Rules;
 use crate::submit::message;
 
 const OWN: &str = "MemoryGRES=gpumem\nPlacement=own\nShareGRES=gpushare\nUnitsPerGpu=80\nMemPerUnit=300\n";
 
 fn policy(more: &str) -> Policy {
-    Config::parse(&format!("{OWN}{more}")).unwrap().policy
+    Rules::parse(&format!("{OWN}{more}")).unwrap().policy
 }
 
 /// The string that Slurm gets and the share that is recorded for the node; or the text for the user.
@@ -108,7 +108,7 @@ fn no_rule_is_got_round_by_memory() {
 #[test]
 fn a_type_has_its_own_units() {
     let text = "MemoryGRES=gpumem\nPlacement=own\nUnitsPerGpu=a40:48,h100:80\nMemPerUnit=1024\n";
-    let policy = Config::parse(text).unwrap().policy;
+    let policy = Rules::parse(text).unwrap().policy;
     for (asked, expected) in [
         ("gres/gpumem:a40:48G", None),
         ("gres/gpumem:a40:49G", Some(Rule::ShareMemory)),
@@ -125,7 +125,7 @@ fn an_update_may_name_memory_where_it_may_name_a_share() {
     let existing = node("listed_by_name", "gres/mps:10");
     let said = Request { qos: None, ..node("", "gres/gpumem:6000") };
     let update = Update { job: b"7", array: false, request: said.into(), anew: true, others: &["TimeLimit"] };
-    let mps = Config::parse(&OWN.replace("gpushare", "mps")).unwrap().policy;
+    let mps = Rules::parse(&OWN.replace("gpushare", "mps")).unwrap().policy;
     let accepted = accepted(judge_update(&update, &existing, &mps, &TABLE));
     let Some(Remark::Changed(Change::Share { text, given, mebibytes, .. })) = accepted.remarks.first() else {
         panic!("{:?}", accepted.remarks)
@@ -147,7 +147,7 @@ fn a_file_that_says_too_little_is_a_mistake() {
             "the same MemPerUnit on all nodes",
         ),
     ] {
-        let error = Config::parse(text).unwrap_err().to_string();
+        let error = Rules::parse(text).unwrap_err().to_string();
         assert!(error.contains(problem), "{error}");
     }
 }

@@ -1,14 +1,14 @@
 //! CPUs and memory for each GPU, and partitions that require a GPU.
 
 use super::*;
-use crate::config::Config;
+use crate::config::rules::Rules;
 use crate::submit::message;
 
 const CAPS: &str = "MaxCPUsPerGpu=a40:8,h100:16\nMaxMemPerGpu=a40:64G,h100:128G\nPlacement=own\nUnitsPerGpu=80\n\
                     PartitionName=small,tiny MaxCPUsPerGpu=2\nQOS=normal MaxMemPerGpu=32G\n";
 
 fn policy(text: &str) -> Policy {
-    Config::parse(text).unwrap().policy
+    Rules::parse(text).unwrap().policy
 }
 
 /// Under an ungoverned QOS, unless another is named.

@@ -1,12 +1,115 @@
-//! How GPUs are shared on a node: the administrator's choices.
+//! How GPUs are shared on a node: what a node's plugins and programs read of gpushare.conf. Records `QOS=` and
+//! `PartitionName=` are not theirs, so that a mistake in one fails no job.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::Problem;
-use super::gpu_files::GpuFiles;
-use super::units::UnitsPerGpu;
-use crate::word::words;
+use gpushare::config::names::Record;
+use gpushare::config::nodes::NodeLines;
+use gpushare::config::values::Key;
+use gpushare::config::{ConfigError, LoadError, Problem, Section, load, read};
+use gpushare::text::hostlist;
+use gpushare::words;
+
+pub mod gpu_files;
+mod keys;
+
+pub use gpu_files::GpuFiles;
+pub use gpushare::config::nodes::Placement;
+pub use gpushare::config::units::{UnitsPerGpu, units_written};
+pub use gpushare::config::{FALLBACK, find};
+
+/// The ledger's folder on a node.
+pub const RUN_DIR: &str = "/run/gpushare";
+
+/// The settings of all nodes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Nodes {
+    /// The settings of nodes without a `NodeName=` line.
+    pub all: NodeConfig,
+    /// Nodes with their own settings, in the order of the lines.
+    pub lines: Vec<NodeRecord>,
+}
+
+/// The settings of some nodes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NodeRecord {
+    /// Their names, such as `gpu[01-04],big1`.
+    pub names: String,
+    /// All of their settings.
+    pub config: NodeConfig,
+}
+
+impl NodeRecord {
+    /// Whether a node is one of them.
+    pub fn names(&self, node: &str) -> bool {
+        hostlist::contains(&self.names, node) == Some(true)
+    }
+}
+
+impl Nodes {
+    /// Reads a text.
+    ///
+    /// # Errors
+    /// The first mistake in the settings of nodes, or in the form of a line.
+    pub fn parse(text: &str) -> Result<Nodes, ConfigError> {
+        let mut draft = Draft::default();
+        read(text, &mut [&mut draft])?;
+        draft.finish()
+    }
+
+    /// The settings of a node: those of the first line that names it, otherwise those for all.
+    pub fn of(&self, name: &str) -> &NodeConfig {
+        let own = self.lines.iter().find(|record| record.names(name));
+        own.map_or(&self.all, |record| &record.config)
+    }
+}
+
+/// What has been read so far.
+#[derive(Debug)]
+pub struct Draft {
+    all: NodeConfig,
+    lines: NodeLines<NodeConfig>,
+}
+
+impl Default for Draft {
+    fn default() -> Self {
+        Draft { all: NodeConfig::default(), lines: NodeLines::new(&keys::KEYS) }
+    }
+}
+
+impl Section for Draft {
+    fn take(&mut self, key: &'static str, value: &str) -> Result<(), Problem> {
+        Key::take_of(&keys::FOR_ALL, &mut self.all, key, value)?;
+        Key::take_of(&keys::KEYS, &mut self.all, key, value)
+    }
+
+    fn reads(&self, record: Record) -> bool {
+        record == Record::Node
+    }
+
+    fn take_in(&mut self, _: Record, key: &'static str, value: &str) -> Result<(), Problem> {
+        self.lines.take(key, value)
+    }
+
+    fn end(&mut self, _: Record, line: usize) -> Result<(), Problem> {
+        self.lines.end(line);
+        Ok(())
+    }
+}
+
+impl Draft {
+    /// The settings that all lines make together.
+    ///
+    /// # Errors
+    /// Settings that don't go together; with the line, if that is one for single nodes.
+    pub fn finish(self) -> Result<Nodes, ConfigError> {
+        self.all.is_sound().map_err(Problem::of_file)?;
+        let lines = self.lines.over(&self.all, NodeConfig::is_sound)?;
+        let lines = lines.into_iter().map(|(names, config)| NodeRecord { names, config }).collect();
+        Ok(Nodes { all: self.all, lines })
+    }
+}
 
 /// The settings of a node in gpushare.conf.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -60,10 +163,16 @@ pub struct NodeConfig {
 }
 
 impl NodeConfig {
-    /// How many units the largest GPU has; `None` if gpushare places no shares here.
-    pub fn largest_gpu(&self) -> Option<u64> {
-        let units = self.units_per_gpu.as_ref().filter(|_| self.placement != Placement::Off);
-        units.map(|units| u64::from(units.most()))
+    /// Reads the file on a node, where a job waits for it. `node` is Slurm's name for this node.
+    ///
+    /// # Errors
+    /// The file can't be read, or has a mistake; or it has lines for single nodes, and `node` is unknown.
+    pub fn load(path: &Path, node: Option<&str>) -> Result<Option<NodeConfig>, LoadError> {
+        match (load(path, Nodes::parse)?, node) {
+            (None, _) => Ok(None),
+            (Some((nodes, _)), None) if !nodes.lines.is_empty() => Err(LoadError::Nameless(path.to_owned())),
+            (Some((nodes, _)), node) => Ok(Some(nodes.of(node.unwrap_or_default()).clone())),
+        }
     }
 
     /// Whether gpushare closes every GPU to a job without an entry in the ledger. Under `own` Slurm closes nothing.
@@ -81,16 +190,8 @@ impl NodeConfig {
     ///
     /// # Errors
     /// A setting lacks another that it needs, or can't be had with another.
-    pub(super) fn is_sound(&self) -> Result<(), Problem> {
-        let because = match self.placement {
-            Placement::Off => None,
-            Placement::Follow => Some("Placement=follow"),
-            Placement::Own => Some("Placement=own"),
-            Placement::Override => Some("Placement=override"),
-        };
-        if let (None, Some(because)) = (&self.units_per_gpu, because) {
-            return Err(Problem::Missing { key: "UnitsPerGpu", because });
-        }
+    fn is_sound(&self) -> Result<(), Problem> {
+        self.placement.largest_gpu(self.units_per_gpu.as_ref())?;
         // Under EXCLUSIVE_PROCESS a GPU accepts one MPS server, and a user's own daemon serves only that user. If Slurm
         // chooses the GPU, it mixes users whatever UserMix says.
         if self.compute_mode == ComputeMode::Exclusive
@@ -140,21 +241,6 @@ impl Default for NodeConfig {
             jobstats_dir: None,
             dcgm_dir: None,
         }
-    }
-}
-
-words! {
-    /// What chooses a share's GPU.
-    pub enum Placement: "off, follow, own or override" {
-        /// Slurm alone; gpushare doesn't touch the node's jobs.
-        #[default]
-        Off = "off",
-        /// Slurm; gpushare records and verifies the GPU, and tells the job.
-        Follow = "follow",
-        /// gpushare, on a node whose GPUs Slurm doesn't know: the node has a count-only GRES, and no `gpu`.
-        Own = "own",
-        /// gpushare, which replaces the GPU that Slurm allocated.
-        Override = "override",
     }
 }
 

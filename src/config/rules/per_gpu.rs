@@ -1,17 +1,17 @@
 //! Caps for each GPU by type, such as `a40:8,h100:16`: in a QOS's record, in a partition's, and for the whole file.
 
-use super::value::quantity;
 use crate::submit::policy::PerGpu;
 use crate::text::gres::is_gpu_type;
+use crate::text::quantity::quantity;
 
-pub(in super::super) const CPUS_PER_GPU: &str =
+pub(super) const CPUS_PER_GPU: &str =
     "whole numbers from 1 on by type, such as a40:8,h100:16, and one without a type for all other types";
 
-pub(in super::super) const MEM_PER_GPU: &str = "memory by type, such as a40:64G,h100:128G, and one without a type for \
+pub(super) const MEM_PER_GPU: &str = "memory by type, such as a40:64G,h100:128G, and one without a type for \
                                                 all other types; MiB without a unit";
 
 /// Parses `a40:8,h100:16,4`; `tres` is `cpu` or `mem`.
-pub(in super::super) fn per_gpu(value: &str, tres: &str) -> Option<PerGpu> {
+pub(super) fn per_gpu(value: &str, tres: &str) -> Option<PerGpu> {
     let mut caps = PerGpu { types: Vec::new(), others: None };
     for part in value.split(',').map(str::trim) {
         let (gres_type, number) =

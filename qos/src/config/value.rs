@@ -6,7 +6,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::field::{FLAGS, Field, Kind, MISSPELT_FLAG, MODES};
-use crate::text::time;
+use gpushare::text::quantity::{count, is_size, quantity};
+use gpushare::text::time;
 
 /// The value of a field.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -32,8 +33,6 @@ pub type Settings = BTreeMap<&'static str, Value>;
 
 /// slurmdbd ignores higher numbers (`(int32_t)number >= 0` in as_mysql_qos.c).
 const MOST: u64 = i32::MAX as u64;
-/// TRES minutes may be high numbers.
-const MOST_TRES: u64 = 1 << 60;
 
 /// The values that an administrator may write.
 pub fn allowed(kind: Kind) -> &'static str {
@@ -138,7 +137,7 @@ pub fn text(value: &Value) -> String {
 }
 
 /// `0.5` from millionths.
-pub(crate) fn decimal(millionths: u64) -> String {
+pub fn decimal(millionths: u64) -> String {
     let digits = format!("{}.{:06}", millionths / 1_000_000, millionths % 1_000_000);
     digits.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
@@ -159,32 +158,6 @@ pub fn amount(name: &str, number: u64) -> String {
     } else {
         format!("{number}M")
     }
-}
-
-/// Parses `32` or `975G`; for memory, a number alone means MiB.
-pub fn quantity(name: &str, text: &str) -> Option<u64> {
-    if !is_size(name) {
-        return count(text).filter(|number| *number <= MOST_TRES);
-    }
-    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
-    let factor: u64 = match text.get(digits.len()..)? {
-        "" | "m" | "M" => 1,
-        "g" | "G" => 1 << 10,
-        "t" | "T" => 1 << 20,
-        "p" | "P" => 1 << 30,
-        _ => return None,
-    };
-    count(digits)?.checked_mul(factor).filter(|number| *number <= MOST_TRES)
-}
-
-/// Whether a TRES is counted in MiB.
-fn is_size(name: &str) -> bool {
-    name.eq_ignore_ascii_case("mem") || name.to_ascii_lowercase().starts_with("bb/")
-}
-
-fn count(text: &str) -> Option<u64> {
-    let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-    digits.then(|| text.parse().ok()).flatten()
 }
 
 /// Parses a number such as `0.5` into millionths. Ignores further digits than six after the point.

@@ -2,12 +2,18 @@
 
 use std::time::Duration;
 
-use super::GpuFiles;
-use super::*;
-use crate::submit::policy::{
+use gpushare::config::Problem;
+use gpushare::config::names::{Record, all};
+use gpushare::submit::policy::{
     ForeignTypes, Governed, GovernedAccounts, GovernedGres, Mode, QosRecord, ShareRules, Throttle,
 };
-use crate::text::pattern::Patterns;
+use gpushare::text::pattern::Patterns;
+use gpushare_node::config::{
+    ComputeMode, ForeignProcesses, FrameworkEnv, GpuFiles, Mps, Nvml, OnMpsFailure, Overcommit, UnitsPerGpu,
+    UserMix,
+};
+
+use super::*;
 
 mod documents;
 
@@ -253,42 +259,16 @@ fn errors_name_line_key_and_what_is_allowed() {
 }
 
 #[test]
-fn the_file_beside_slurm_conf_comes_before_the_fallback() {
-    let dir = tempfile::tempdir().unwrap();
-    let (slurm_conf, fallback) = (dir.path().join("slurm.conf"), Path::new("/other/gpushare.conf"));
-    assert_eq!(find(&slurm_conf, fallback), fallback);
-    std::os::unix::fs::symlink("nowhere", dir.path().join("gpushare.conf")).unwrap();
-    assert_eq!(find(&slurm_conf, fallback), dir.path().join("gpushare.conf"), "broken, but meant");
-}
-
-#[test]
-fn a_missing_file_is_none_and_everything_else_that_fails_is_an_error() {
-    let dir = tempfile::tempdir().unwrap();
-    let path = dir.path().join("gpushare.conf");
-    assert!(Config::load(&path).unwrap().is_none());
-    std::os::unix::fs::symlink("nowhere", &path).unwrap();
-    assert!(matches!(Config::load(&path), Err(LoadError::Read(..))));
-    std::fs::remove_file(&path).unwrap();
-    std::fs::write(&path, b"# fine\nPlacement=\xff\n").unwrap();
-    assert!(Config::load(&path).unwrap_err().to_string().ends_with("line 2: bytes that are not UTF-8"));
-    std::fs::write(&path, vec![b'#'; 2 << 20]).unwrap();
-    assert!(matches!(Config::load(&path), Err(LoadError::TooLong(_))));
-    assert!(matches!(Config::load(dir.path()), Err(LoadError::Read(..))));
-    std::fs::write(&path, b"").unwrap();
-    assert!(Config::load(&path).unwrap_err().to_string().contains("the file is empty"));
-}
-
-#[test]
 fn a_mistake_in_a_record_of_a_qos_fails_no_job_on_a_node() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("gpushare.conf");
     std::fs::write(&path, "QOS=q GPUs=many\nMps=per-user\n").unwrap();
     assert!(Config::load(&path).unwrap_err().to_string().contains("line 1: GPUs can't be 'many'"));
-    assert_eq!(Config::load_on_node(&path, None).unwrap().unwrap().mps, Mps::PerUser);
+    assert_eq!(NodeConfig::load(&path, None).unwrap().unwrap().mps, Mps::PerUser);
     std::fs::write(&path, "QOS=q GPUs=many\nMps=per-user\nNodeName=n1 Mps=off\n").unwrap();
-    assert_eq!(Config::load_on_node(&path, Some("n1")).unwrap().unwrap().mps, Mps::Off);
-    assert_eq!(Config::load_on_node(&path, Some("n2")).unwrap().unwrap().mps, Mps::PerUser);
-    assert!(Config::load_on_node(&path, None).unwrap_err().to_string().contains("SLURMD_NODENAME"));
+    assert_eq!(NodeConfig::load(&path, Some("n1")).unwrap().unwrap().mps, Mps::Off);
+    assert_eq!(NodeConfig::load(&path, Some("n2")).unwrap().unwrap().mps, Mps::PerUser);
+    assert!(NodeConfig::load(&path, None).unwrap_err().to_string().contains("SLURMD_NODENAME"));
 }
 
 #[test]
@@ -321,10 +301,73 @@ fn nodes_have_settings_of_their_own() {
     assert_eq!(most("UnitsPerGpu=80\nNodeName=a Placement=off"), None);
 }
 
+/// The parser's list of a kind of line has the keys of the sections, and no others.
+#[test]
+fn every_name_is_the_key_of_a_section() {
+    for record in [None, Some(Record::Qos), Some(Record::Partition), Some(Record::Node)] {
+        for key in all(record) {
+            // Each key refuses one of these at least.
+            let refused = [",", ";"].into_iter().any(|value| {
+                let text = match record {
+                    Some(record) if record.key() != key => format!("{}=x {key}={value}", record.key()),
+                    _ => format!("{key}={value}"),
+                };
+                let problem = Config::parse(&text).err().map(|error| error.problem);
+                matches!(problem, Some(Problem::BadValue { key: found, .. }) if found == key)
+            });
+            assert!(refused, "{record:?} {key}");
+        }
+    }
+}
+
+/// Each reader's own mistakes stop it, others' don't; the command finds all.
+#[test]
+fn a_mistake_stops_those_whose_setting_it_is() {
+    let sections = |text: &str| {
+        let database = || {
+            let mut draft = database::Draft::default();
+            read(text, &mut [&mut draft]).is_ok()
+        };
+        [rules::Rules::parse(text).is_ok(), Nodes::parse(text).is_ok(), database()]
+    };
+    for (text, [rules, nodes, database]) in [
+        ("Mode=off", [false, true, true]),
+        ("QOS=q Requeue=maybe", [false, true, true]),
+        ("PartitionName=p MaxCPUsPerGpu=0", [false, true, true]),
+        ("PartitionName=p Mode=warn", [false, true, true]),
+        ("RefusalCounts=here", [false, true, true]),
+        ("Mps=perhaps", [true, false, true]),
+        ("NodeName=n Packing=tight", [true, false, true]),
+        ("ComputeMode=exclusive", [true, false, true]),
+        ("QOS=q GPUs=many", [true, true, false]),
+        ("QOS=q CPUs=1\nQOS=Q Mem=1", [true, true, false]),
+        ("GpuWeight=a40", [true, true, false]),
+        ("Guard=off", [true, true, false]),
+        // What two need, stops both.
+        ("Placement=own", [false, false, true]),
+        ("NodeName=n Placement=own", [false, false, true]),
+        ("UnitsPerGpu=0", [false, false, true]),
+        ("NodeName=n[1-", [false, false, true]),
+        ("QOS=q,,r", [false, true, false]),
+        ("QOS=q Qos=r", [false, true, false]),
+        ("QOS=q Moode=warn", [false, true, false]),
+        // The form of the file is everybody's.
+        ("Mpss=off", [false, false, false]),
+        ("Mps=off\nMps=off", [false, false, false]),
+        ("Mps", [false, false, false]),
+    ] {
+        assert_eq!(sections(text), [rules, nodes, database], "{text}");
+        assert!(Config::parse(text).is_err(), "{text}");
+    }
+    let right = "Mode=warn\nMps=off\nGpuWeight=a40:1\nQOS=q Mode=audit CPUs=1\nNodeName=n Packing=pack\n";
+    assert_eq!(sections(right), [true; 3]);
+}
+
 proptest::proptest! {
     #[test]
     fn any_text_gives_an_answer(text in "\\PC{0,200}") {
         let _ = Config::parse(&text);
+        let _ = (rules::Rules::parse(&text), Nodes::parse(&text), Database::parse(&text));
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use crate::text::hostlist;
+use gpushare::text::hostlist;
 
 /// Which device nodes are GPUs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -1,22 +1,28 @@
 //! The keys of a node's settings: on separate lines for all nodes, or on a `NodeName=` line for some.
 
-use super::RUN_DIR;
-use super::gpu_files::GpuFiles;
-use super::units::UnitsPerGpu;
-use super::values::{Key, milliseconds, number, off_or_path, path, word_key};
-use super::{
-    ComputeMode, ForeignProcesses, FrameworkEnv, Mps, NodeConfig, Nvml, OnCollision, OnMpsFailure,
-    Overcommit, Packing, Placement, UserMix, VisibleDevices,
+use gpushare::config::nodes::MEM_PER_UNIT;
+use gpushare::config::units::UNITS_PER_GPU;
+use gpushare::config::values::{
+    Key, SHARE_GRES, milliseconds, number, off_or_path, path, share_gres, word_key,
 };
-use crate::word::Word;
 
-pub(super) type NodeKey = Key<NodeConfig>;
+use super::{
+    ComputeMode, ForeignProcesses, FrameworkEnv, GpuFiles, Mps, NodeConfig, Nvml, OnCollision, OnMpsFailure,
+    Overcommit, Packing, Placement, RUN_DIR, UnitsPerGpu, UserMix, VisibleDevices,
+};
 
-pub(super) const NODE_KEYS: [NodeKey; 22] = [
+/// What is the same on all nodes.
+pub(super) const FOR_ALL: [Key<NodeConfig>; 1] = [Key {
+    name: "ShareGRES",
+    allowed: SHARE_GRES,
+    take: |node, value| share_gres(value).map(|found| node.share_gres = found),
+}];
+
+pub(super) const KEYS: [Key<NodeConfig>; 22] = [
     word_key!("Placement": Placement => placement),
     Key {
         name: "UnitsPerGpu",
-        allowed: "a whole number from 1 to 1000000, a list with one for each GPU, or TYPE:NUMBER for each type of GPU",
+        allowed: UNITS_PER_GPU,
         take: |node, value| UnitsPerGpu::parse(value).map(|found| node.units_per_gpu = Some(found)),
     },
     Key {
@@ -32,7 +38,7 @@ pub(super) const NODE_KEYS: [NodeKey; 22] = [
     word_key!("FrameworkEnv": FrameworkEnv => framework_env),
     Key {
         name: "MemPerUnit",
-        allowed: "a whole number of MiB from 1 to 1000000",
+        allowed: MEM_PER_UNIT,
         take: |node, value| number(value, 1, 1_000_000).map(|found| node.mem_per_unit = Some(found)),
     },
     Key {

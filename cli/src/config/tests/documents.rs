@@ -5,12 +5,12 @@ use std::collections::BTreeMap;
 use super::*;
 
 fn text(path: &str) -> String {
-    std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(path)).unwrap()
+    std::fs::read_to_string(Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/..")).join(path)).unwrap()
 }
 
 #[test]
 fn every_example_is_a_configuration() {
-    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/examples");
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/examples");
     let files = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path().join("gpushare.conf"));
     let read = files.filter_map(|path| Config::load(&path).unwrap()).count();
     assert!(read >= 8, "{read} in {folder}");
@@ -19,7 +19,7 @@ fn every_example_is_a_configuration() {
 #[test]
 fn every_key_is_in_the_docs() {
     let text = text("docs/gpushare.conf.md");
-    for key in keys::names().into_iter().chain(qos::names()) {
+    for key in all(None).into_iter().chain(all(Some(Record::Qos))) {
         assert!(text.contains(&format!("`{key}`")) || text.contains(&format!("`{key}=")), "{key}");
     }
 }
@@ -50,7 +50,7 @@ fn the_installed_file_has_every_key_and_switches_nothing_on() {
         );
     }
     let mut there: Vec<&str> = defaults.iter().chain(&examples).map(|line| key(line)).collect();
-    let mut known = keys::names();
+    let mut known = all(None);
     there.sort_unstable();
     known.sort_unstable();
     assert_eq!(there, known);
@@ -95,9 +95,9 @@ fn the_manual_page_has_every_key_and_nothing_else() {
         keys.into_iter().map(str::to_owned).collect::<Vec<_>>()
     };
     let records = ["SETTINGS OF A QOS", "A MANAGED QOS"].map(|name| in_section(name).0).concat();
-    assert_eq!(sorted(records.iter().map(String::as_str).collect()), sorted(qos::names()));
+    assert_eq!(sorted(records.iter().map(String::as_str).collect()), sorted(all(Some(Record::Qos))));
     let (top, terms) = in_section("KEYS");
-    assert_eq!(top, sorted(keys::names().into_iter().filter(|key| *key != qos::KEY).collect()));
+    assert_eq!(top, sorted(all(None).into_iter().filter(|key| *key != Record::Qos.key()).collect()));
     for line in lines("#") {
         let (name, default) = line.split_once('=').unwrap();
         let (_, said) = terms.iter().find(|(key, _)| key == name).unwrap();

@@ -1,0 +1,139 @@
+//! What gpushare.conf says about the accounting database, and about what only the command `gpushare` does: records
+//! `QOS=`, `GpuWeight` and `Guard`. slurmctld's plugin and nodes read none of it.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use gpushare::config::names::Record;
+use gpushare::config::values::Key;
+use gpushare::config::{ConfigError, Problem, Section, read, rules};
+use gpushare::submit::policy::Policy;
+use gpushare::text::gres::is_gpu_type;
+use gpushare::{word_key, words};
+
+pub mod field;
+mod record;
+pub mod value;
+
+pub use record::{ManagedQos, Members};
+use value::{decimal, factor};
+
+/// All of it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Database {
+    /// The QOSes that the file defines, in the order of their lines.
+    pub qoses: Vec<ManagedQos>,
+    /// `GpuWeight`: how much a GPU of each type counts for fair-share.
+    pub gpu_weights: Vec<GpuWeight>,
+    /// `Guard`
+    pub guard: Guard,
+}
+
+/// How much a GPU of one type counts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GpuWeight {
+    /// The type.
+    pub gres_type: String,
+    /// The weight, in millionths.
+    pub millionths: u64,
+}
+
+impl fmt::Display for GpuWeight {
+    /// As in `TRESBillingWeights`.
+    fn fmt(&self, out: &mut fmt::Formatter) -> fmt::Result {
+        write!(out, "GRES/gpu:{}={}", self.gres_type, decimal(self.millionths))
+    }
+}
+
+words! {
+    /// What `gpushare guard --act` does about running jobs beyond a limit.
+    pub enum Guard: "report, requeuehold or cancel" {
+        /// It only says so.
+        #[default]
+        Report = "report",
+        /// It requeues them and holds them.
+        RequeueHold = "requeuehold",
+        /// It cancels them.
+        Cancel = "cancel",
+    }
+}
+
+impl Database {
+    /// Reads a text, and the rules in it: they decide which QOSes keep to their types.
+    ///
+    /// # Errors
+    /// The first mistake in either.
+    pub fn parse(text: &str) -> Result<Database, ConfigError> {
+        let (mut rules, mut own) = (rules::Draft::default(), Draft::default());
+        read(text, &mut [&mut rules, &mut own])?;
+        Ok(own.finish(&rules.finish()?.policy))
+    }
+}
+
+/// What has been read so far.
+#[derive(Debug, Default)]
+pub struct Draft {
+    database: Database,
+    line: record::Draft,
+    /// Line numbers by QOS.
+    lines: BTreeMap<String, usize>,
+}
+
+const KEYS: [Key<Database>; 2] = [
+    Key {
+        name: "GpuWeight",
+        allowed: "TYPE:NUMBER, such as a40:1,h100:4.5, separated by commas, each type once",
+        take: |database, value| gpu_weights(value).map(|found| database.gpu_weights = found),
+    },
+    word_key!("Guard": Guard => guard),
+];
+
+impl Section for Draft {
+    fn take(&mut self, key: &'static str, value: &str) -> Result<(), Problem> {
+        Key::take_of(&KEYS, &mut self.database, key, value)
+    }
+
+    fn reads(&self, record: Record) -> bool {
+        record == Record::Qos
+    }
+
+    fn take_in(&mut self, _: Record, key: &'static str, value: &str) -> Result<(), Problem> {
+        self.line.take(key, value)
+    }
+
+    fn end(&mut self, _: Record, line: usize) -> Result<(), Problem> {
+        if let Some(managed) = std::mem::take(&mut self.line).finish(line)? {
+            if let Some(first) = self.lines.insert(managed.name.clone(), line) {
+                return Err(Problem::SameQos(managed.name, first));
+            }
+            self.database.qoses.push(managed);
+        }
+        Ok(())
+    }
+}
+
+impl Draft {
+    /// What all lines say, under the file's rules.
+    pub fn finish(mut self, policy: &Policy) -> Database {
+        for qos in &mut self.database.qoses {
+            qos.keeps_to_its_types = policy.keeps_to_its_types(qos.name.as_bytes());
+        }
+        self.database
+    }
+}
+
+fn gpu_weights(value: &str) -> Option<Vec<GpuWeight>> {
+    let mut weights: Vec<GpuWeight> = Vec::new();
+    for part in value.split(',') {
+        let (gres_type, number) = part.trim().split_once(':')?;
+        let millionths = factor(number).filter(|millionths| *millionths <= 1_000_000 * 1_000_000)?;
+        // A type may be in uppercase, and is then the same type.
+        if !is_gpu_type(gres_type)
+            || weights.iter().any(|known| known.gres_type.eq_ignore_ascii_case(gres_type))
+        {
+            return None;
+        }
+        weights.push(GpuWeight { gres_type: gres_type.to_owned(), millionths });
+    }
+    Some(weights)
+}

@@ -1,0 +1,103 @@
+//! The names of all keys of gpushare.conf. Each reader declares only its own keys, and must tell the others' from those
+//! that nobody knows; a test of the command, which has all sections, compares these lists with theirs.
+
+/// A kind of line that has several settings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Record {
+    /// `QOS=NAMES …`
+    Qos,
+    /// `PartitionName=NAMES …`
+    Partition,
+    /// `NodeName=LIST …`
+    Node,
+}
+
+/// Keys of lines that are no records, but for those that a `NodeName=` line can have too.
+const TOP: &str = "\
+    GovernedQOS GovernedPartitions GovernedAccounts GovernedGRES ForeignTypes LimitAdvice Mode \
+    ExemptUsers ExemptAccounts ExemptPartitions ExemptReservations ShareReservations ShareSizes \
+    ShareOnlyPartitions GpuWeight GpuPartitions MaxCPUsPerGpu MaxMemPerGpu GetUserEnv ShareGRES \
+    MemoryGRES RefusalCounts Guard";
+
+/// The settings of nodes.
+const OF_NODES: &str = "\
+    Placement UnitsPerGpu GpuFile Packing UserMix OnCollision FenceDrm VisibleDevices FrameworkEnv \
+    MemPerUnit Nvml NvmlTimeout Mps MpsControl MpsDir MpsTimeout OnMpsFailure ComputeMode Overcommit \
+    ForeignProcesses JobstatsDir DcgmJobMappingDir";
+
+const OF_PARTITIONS: &str = "MaxCPUsPerGpu MaxMemPerGpu";
+
+/// The keys of a `QOS=` line that gpushare itself has.
+const OF_QOSES: &str = "\
+    Mode DefaultType Requeue OpenMode ArrayTasks ArrayTasksOver MaxCPUsPerGpu MaxMemPerGpu Account Users \
+    GPUs CPUs Mem";
+
+/// The settings of a QOS in Slurm's database that a `QOS=` line can have, each with sacctmgr's other names. The last
+/// ten are the names of 2009.
+const FIELDS: &str = "\
+    GrpTRES GrpTRESMins GrpTRESRunMins GrpJobs GrpJobsAccrue GrpSubmitJobs|GrpSubmit GrpWall \
+    MaxTRESPerJob|MaxTRES|MaxTRESPJ MaxTRESPerNode|MaxTRESPN MaxTRESMinsPerJob|MaxTRESMins|MaxTRESMinsPJ \
+    MaxWallDurationPerJob|MaxWall|MaxWallPJ MaxTRESPerUser|MaxTRESPU MaxJobsPerUser|MaxJobsPU|MaxJobs \
+    MaxJobsAccruePerUser|MaxJobsAccruePU MaxSubmitJobsPerUser|MaxSubmitPU|MaxSubmitJobsPU|MaxSubmitJobs \
+    MaxTRESRunMinsPerUser|MaxTRESRunMinsPU MaxTRESPerAccount|MaxTRESPA MaxJobsPerAccount|MaxJobsPA \
+    MaxJobsAccruePerAccount|MaxJobsAccruePA MaxSubmitJobsPerAccount|MaxSubmitPA|MaxSubmitJobsPA \
+    MaxTRESRunMinsPerAccount|MaxTRESRunMinsPA MinTRESPerJob|MinTRES MinPrioThreshold|MinPrioThres \
+    Priority Preempt|Preempts PreemptMode PreemptExemptTime GraceTime Flags UsageFactor \
+    UsageThreshold|UsageThres LimitFactor GrpCpus GrpCPUMins GrpCPURunMins GrpMemory GrpNodes \
+    MaxCpusPerJob MaxCPUMinsPerJob MaxNodesPerJob MaxCpusPerUser MaxNodesPerUser";
+
+impl Record {
+    const ALL: [Record; 3] = [Record::Qos, Record::Partition, Record::Node];
+
+    /// The key with which its lines begin.
+    pub const fn key(self) -> &'static str {
+        match self {
+            Record::Qos => "QOS",
+            Record::Partition => "PartitionName",
+            Record::Node => "NodeName",
+        }
+    }
+
+    pub(super) fn named(name: &str) -> Option<Record> {
+        Record::ALL.into_iter().find(|record| record.key().eq_ignore_ascii_case(name))
+    }
+}
+
+/// Every key that a line, or a record of a kind, can have; each with its other names after it.
+fn keys(record: Option<Record>) -> impl Iterator<Item = &'static str> {
+    let (first, lists) = match record {
+        None => (None, [TOP, OF_NODES, "QOS PartitionName NodeName"]),
+        Some(Record::Node) => (record, [OF_NODES, "", ""]),
+        Some(Record::Partition) => (record, [OF_PARTITIONS, "", ""]),
+        Some(Record::Qos) => (record, [OF_QOSES, FIELDS, ""]),
+    };
+    first.map(Record::key).into_iter().chain(lists.into_iter().flat_map(str::split_ascii_whitespace))
+}
+
+fn first(key: &'static str) -> &'static str {
+    key.split('|').next().unwrap_or_default()
+}
+
+/// Every key that a line, or a record of a kind, can have.
+pub fn all(record: Option<Record>) -> Vec<&'static str> {
+    keys(record).map(first).collect()
+}
+
+/// A key's own name, by any of its names.
+pub(super) fn known(record: Option<Record>, name: &str) -> Option<&'static str> {
+    keys(record).find(|key| key.split('|').any(|known| known.eq_ignore_ascii_case(name))).map(first)
+}
+
+/// The key that an unknown one resembles.
+pub(super) fn meant(record: Option<Record>, name: &str) -> Option<&'static str> {
+    keys(record).map(first).find(|key| is_nearly(name, key))
+}
+
+/// Whether the words differ by a typing error in one place, of at most two letters.
+fn is_nearly(word: &str, key: &str) -> bool {
+    let (word, key) = (word.to_ascii_lowercase(), key.to_ascii_lowercase());
+    let (longer, shorter) = if word.len() < key.len() { (key, word) } else { (word, key) };
+    let start = longer.bytes().zip(shorter.bytes()).take_while(|(a, b)| a == b).count();
+    let ends = longer.bytes().rev().zip(shorter.bytes().rev()).take(shorter.len() - start);
+    longer.len() - start - ends.take_while(|(a, b)| a == b).count() <= 2
+}

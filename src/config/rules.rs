@@ -1,0 +1,206 @@
+//! The rules of submission, which slurmctld's plugin reads: everything that [`Policy`] has, and where refusals are
+//! counted.
+//!
+//! Of the nodes it needs only how large their GPUs are, so that no share is larger; of the database's settings the
+//! spelling of types. It reads these from the same lines. A mistake in another setting of nodes or of the database
+//! stops no slurmctld; `gpushare check` tells of it.
+
+use std::path::{Path, PathBuf};
+
+use super::names::Record;
+use super::nodes::{MEM_PER_UNIT, NodeLines, Placement};
+use super::units::{UNITS_PER_GPU, UnitsPerGpu};
+use super::values::{Key, SHARE_GRES, number, share_gres};
+use super::{ConfigError, LoadError, Problem, Section, load, read};
+use crate::mend::mended;
+use crate::submit::policy::{LargestGpu, PartitionRecord, Policy, ShareGres};
+use crate::text::gres::is_gpu_type;
+use crate::word_key;
+
+mod keys;
+mod memory;
+mod partitions;
+mod per_gpu;
+mod qos;
+
+/// The rules.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Rules {
+    /// By which submissions and changes are judged.
+    pub policy: Policy,
+    /// `RefusalCounts`: the file in which slurmctld's plugin counts its messages.
+    pub refusal_counts: Option<PathBuf>,
+}
+
+impl Rules {
+    /// Reads a text.
+    ///
+    /// # Errors
+    /// The first mistake in what the rules need, or in the form of a line.
+    pub fn parse(text: &str) -> Result<Rules, ConfigError> {
+        let mut draft = Draft::default();
+        read(text, &mut [&mut draft])?;
+        draft.finish()
+    }
+
+    /// Reads a file. Also returns its text; `None` if there is no file.
+    ///
+    /// # Errors
+    /// The file can't be read, or has a mistake.
+    pub fn load_with_text(path: &Path) -> Result<Option<(Rules, String)>, LoadError> {
+        load(path, Rules::parse)
+    }
+}
+
+/// What the rules need of nodes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Sizes {
+    placement: Placement,
+    units_per_gpu: Option<UnitsPerGpu>,
+    mem_per_unit: Option<u32>,
+}
+
+const SIZES: [Key<Sizes>; 3] = [
+    word_key!("Placement": Placement => placement),
+    Key {
+        name: "UnitsPerGpu",
+        allowed: UNITS_PER_GPU,
+        take: |sizes, value| UnitsPerGpu::parse(value).map(|found| sizes.units_per_gpu = Some(found)),
+    },
+    Key {
+        name: "MemPerUnit",
+        allowed: MEM_PER_UNIT,
+        take: |sizes, value| number(value, 1, 1_000_000).map(|found| sizes.mem_per_unit = Some(found)),
+    },
+];
+
+impl Sizes {
+    fn largest_gpu(&self) -> Result<Option<u64>, Problem> {
+        self.placement.largest_gpu(self.units_per_gpu.as_ref())
+    }
+}
+
+/// What has been read so far.
+#[derive(Debug)]
+pub struct Draft {
+    rules: Rules,
+    sizes: Sizes,
+    nodes: NodeLines<Sizes>,
+    /// `ShareGRES`
+    share_gres: ShareGres,
+    memory_gres: Option<String>,
+    /// Whether the file has `GovernedGRES`.
+    has_gres: bool,
+    qos: qos::Line,
+}
+
+impl Default for Draft {
+    fn default() -> Self {
+        Draft {
+            rules: Rules::default(),
+            sizes: Sizes::default(),
+            nodes: NodeLines::new(&SIZES),
+            share_gres: ShareGres::default(),
+            memory_gres: None,
+            has_gres: false,
+            qos: qos::Line::default(),
+        }
+    }
+}
+
+const OWN: [Key<Draft>; 1] = [Key {
+    name: "ShareGRES",
+    allowed: SHARE_GRES,
+    take: |draft, value| share_gres(value).map(|found| draft.share_gres = ShareGres(found)),
+}];
+
+impl Section for Draft {
+    fn take(&mut self, key: &'static str, value: &str) -> Result<(), Problem> {
+        self.has_gres |= key == "GovernedGRES";
+        if key == "GpuWeight" {
+            self.note_types(value);
+        }
+        Key::take_of(&SIZES, &mut self.sizes, key, value)?;
+        Key::take_of(&OWN, self, key, value)?;
+        Key::take_of(&keys::KEYS, self, key, value)
+    }
+
+    fn reads(&self, _: Record) -> bool {
+        true
+    }
+
+    fn take_in(&mut self, record: Record, key: &'static str, value: &str) -> Result<(), Problem> {
+        match record {
+            Record::Qos => {
+                if key == "GPUs" {
+                    self.note_types(value);
+                }
+                self.qos.take(key, value)
+            }
+            Record::Partition => {
+                let records = &mut self.rules.policy.partition_records;
+                if key == Record::Partition.key() {
+                    records.push(PartitionRecord::default());
+                }
+                records
+                    .last_mut()
+                    .map_or(Ok(()), |record| Key::take_of(&partitions::KEYS, record, key, value))
+            }
+            Record::Node => self.nodes.take(key, value),
+        }
+    }
+
+    fn end(&mut self, record: Record, line: usize) -> Result<(), Problem> {
+        match record {
+            Record::Qos => self.rules.policy.records.extend(std::mem::take(&mut self.qos).finish()?),
+            Record::Partition => {}
+            Record::Node => self.nodes.end(line),
+        }
+        Ok(())
+    }
+}
+
+impl Draft {
+    /// Notes the types of `TYPE:NUMBER,…`, a value whose numbers others judge.
+    fn note_types(&mut self, value: &str) {
+        let types = value.split(',').filter_map(|part| part.trim().split_once(':')).map(|(name, _)| name);
+        self.rules.policy.types.extend(types.filter(|name| is_gpu_type(name)).map(str::to_owned));
+    }
+
+    /// The rules that all lines make together.
+    ///
+    /// # Errors
+    /// Settings that don't go together; with the line, if that is one for single nodes.
+    pub fn finish(self) -> Result<Rules, ConfigError> {
+        let Draft { mut rules, sizes, nodes, share_gres, memory_gres, has_gres, .. } = self;
+        let elsewhere = sizes.largest_gpu().map_err(Problem::of_file)?;
+        let nodes = nodes.over(&sizes, |sizes| sizes.largest_gpu().map(|_| ()))?;
+        let policy = &mut rules.policy;
+        let largest = |(names, sizes): &(String, Sizes)| LargestGpu {
+            nodes: names.clone(),
+            units: sizes.largest_gpu().unwrap_or_default(),
+        };
+        let shares = &mut policy.shares;
+        shares.elsewhere = elsewhere;
+        shares.nodes = nodes.iter().map(largest).collect();
+        let units = || shares.nodes.iter().map(|line| line.units).chain([elsewhere]).flatten();
+        shares.most = units().max();
+        if units().min() == shares.most {
+            shares.nodes.clear();
+        }
+        let sizes: Vec<Sizes> = nodes.into_iter().map(|(_, sizes)| sizes).chain([sizes]).collect();
+        let by_memory = memory_gres.map(|name| memory::rule(&sizes, &share_gres.0, name)).transpose();
+        policy.memory_gres = by_memory.map_err(Problem::of_file)?;
+        let of_partitions = || policy.partition_records.iter().any(|record| record.caps.any());
+        policy.has_caps =
+            policy.caps.any() || of_partitions() || policy.records.iter().any(|record| record.caps.any());
+        if !has_gres && mended("shares-governed") {
+            policy.gres.add(&share_gres.0);
+        }
+        // slurmctld records the size of such a share for the node.
+        policy.share_gres = share_gres;
+        policy.types.sort_unstable();
+        policy.types.dedup();
+        Ok(rules)
+    }
+}
