@@ -77,6 +77,52 @@ struct part_record; /* opaque, as job_record */
 struct part_record *find_part_record(char *name);
 void pack_part(struct part_record *part_ptr, packed_t *buffer, uint16_t protocol_version);
 
+/* src/slurmctld/job_mgr.c: a job as it is sent to clients, without script and environment; read under the job lock */
+void pack_job(struct job_record *job_ptr, uint16_t show_flags, packed_t *buffer, uint16_t protocol_version, uid_t uid,
+	      bool has_qos_lock);
+
+/* src/common/slurm_protocol_defs.h, slurm_protocol_pack.h: a message between Slurm's programs, and what makes one of
+ * what was packed. Only its first members. What slurm_msg_t_init() writes shows whether they are where they are here */
+typedef struct {
+	uint64_t address[16];
+	void *auth_cred;
+	int auth_index;
+	uid_t auth_uid;
+#if SLURM_VERSION_NUMBER >= SLURM_VERSION_NUM(23, 11, 0)
+	gid_t auth_gid;
+#endif
+	bool auth_ids_set;
+	uid_t restrict_uid;
+	bool restrict_uid_set;
+	uint32_t body_offset;
+	void *buffer;
+	void *conn;
+#if SLURM_VERSION_NUMBER < SLURM_VERSION_NUM(25, 5, 0)
+	int conn_fd;
+#endif
+#if SLURM_VERSION_NUMBER >= SLURM_VERSION_NUM(24, 11, 0)
+	void *conmgr_fd;
+#endif
+	void *data;
+#if SLURM_VERSION_NUMBER < SLURM_VERSION_NUM(24, 5, 0)
+	uint32_t data_size;
+#endif
+	uint16_t flags;
+	uint8_t hash_index;
+#if SLURM_VERSION_NUMBER >= SLURM_VERSION_NUM(25, 5, 0)
+	char *tls_cert;
+	void *tls_conn;
+#endif
+#if SLURM_VERSION_NUMBER >= SLURM_VERSION_NUM(25, 11, 0)
+	bool conn_is_mtls;
+#endif
+	uint16_t msg_type;
+	uint16_t protocol_version;
+	uint64_t rest[128];
+} message_t;
+void slurm_msg_t_init(message_t *msg);
+int unpack_msg(message_t *msg, packed_t *buffer);
+
 /* src/common/node_conf.h: the node of that name, read under the node lock; says nothing if there is none */
 struct node_record; /* opaque, as job_record */
 struct node_record *find_node_record2(char *name);

@@ -15,6 +15,7 @@ static const uint64_t JOB_USE_MIN_NODES = USE_MIN_NODES;	/* --use-min-nodes */
 static const uint64_t JOB_SPREAD = SPREAD_JOB;			/* --spread-job */
 static const uint64_t JOB_ENFORCES_BINDING = GRES_ENFORCE_BIND;	/* --gres-flags=enforce-binding */
 static const uint64_t JOB_OF_CRONTAB = CRON_JOB;		/* scrontab */
+static const uint32_t JOB_WAITS = JOB_PENDING;			/* a state */
 static const uint64_t JOB_NAMES_MEMORY = JOB_MEM_SET;		/* slurmctld's own: the memory isn't a default */
 static const uint64_t JOB_SAYS_DEFAULTS =			/* what every message says that names no account, … */
 	USE_DEFAULT_ACCT | USE_DEFAULT_PART | USE_DEFAULT_QOS | USE_DEFAULT_WCKEY;

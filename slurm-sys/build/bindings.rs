@@ -2,16 +2,17 @@
 
 use std::path::{Path, PathBuf};
 
-const TYPES: [&str; 7] = [
+const TYPES: [&str; 8] = [
     "job_defaults_t",
     "job_desc_msg_t",
+    "job_info_msg_t",
     "slurm_conf_t",
     "slurm_err_t",
     "slurmdb_assoc_rec_t",
     "slurmdb_qos_rec_t",
     "spank_t",
 ];
-const FUNCTIONS: [&str; 16] = [
+const FUNCTIONS: [&str; 18] = [
     "slurm_(info|error|debug)",
     "slurm_(xcalloc|xfree|xstrdup)",
     "spank_remote",
@@ -28,6 +29,8 @@ const FUNCTIONS: [&str; 16] = [
     "(init|free)_buf",
     "find_part_record|pack_part",
     "find_node_record2|find_job_array_rec",
+    "pack_job|slurm_msg_t_init|unpack_msg",
+    "slurm_free_job_info_msg",
 ];
 const VARIABLES: [&str; 18] = [
     "SLURM_VERSION_NUMBER",
@@ -46,7 +49,7 @@ const VARIABLES: [&str; 18] = [
     "default_part_name",
     "OPEN_MODE_APPEND|JOB_SHARED_NONE|JOB_USE_MIN_NODES|JOB_SPREAD|JOB_ENFORCES_BINDING|JOB_OF_CRONTAB|JOB_MOST_NODES_ARE_TASKS",
     "QOS_DENIES_ON_LIMIT|QOS_PASSES_MAX_NODES|PARTITION_ENFORCE_ALL",
-    "JOB_SAYS_DEFAULTS|JOB_TASKS_ARE_SET|JOB_NAMES_MEMORY|JOB_DEF_(CPU|MEM)_PER_GPU",
+    "JOB_SAYS_DEFAULTS|JOB_TASKS_ARE_SET|JOB_NAMES_MEMORY|JOB_WAITS|JOB_DEF_(CPU|MEM)_PER_GPU",
     "S_.*",
 ];
 

@@ -83,6 +83,10 @@ void pack_part(struct part_record *part, packed_t *buffer, uint16_t version) {
     (void)part, (void)buffer, (void)version;
 }
 
+void pack_job(struct job_record *job, uint16_t flags, packed_t *buffer, uint16_t version, uid_t user, bool locked) {
+    (void)job, (void)flags, (void)buffer, (void)version, (void)user, (void)locked; // shows nothing, so jobs are copied
+}
+
 struct job_record *find_job_array_rec(uint32_t array, uint32_t task) { // no job is one of an array
     (void)array, (void)task;
     return NULL;

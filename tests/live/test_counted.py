@@ -287,10 +287,11 @@ def test_a_share_outlives_no_reservation_for_shares(count):
 
 
 def test_an_update_of_many_large_jobs_ends_after_some(count):
-    """For each of them slurmctld reads the script and the variables from its disk, under its locks: 12 times 1 MB."""
+    """It depends on their number of nodes, which slurmctld doesn't show, whether they may move. So for each of them it
+    reads the variables from its disk, under its locks: 12 times 1 MB."""
     variables = " ".join(f"V{number}=$(printf %0120000d 0)" for number in range(9))
     array = count.cluster.ok(
-        f"env {variables} sbatch --parsable -H --array=0-11 -o /dev/null --gres=gpu:a40:1 --wrap true", "alice"
+        f"env {variables} sbatch --parsable -H --array=0-11 -o /dev/null --qos=eight --gpus=a40:1 --wrap true", "alice"
     ).strip()
     assert count.update(f"{array}_[0-11]", "Comment=x").returncode == 0
     for task in range(11):  # each is a record of its own

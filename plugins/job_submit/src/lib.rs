@@ -13,10 +13,11 @@ use gpushare::submit::counters::{self, Outcome};
 use gpushare::submit::log_line::{PREFIX, Verdict};
 use gpushare::submit::message;
 use gpushare::submit::policy::{self, Acceptance, Change, Policy, Refusal, Remark, Update};
-use gpushare::submit::request::Field;
+use gpushare::submit::request::{Field, Request};
 use gpushare_slurm::accounting::Cache;
-use gpushare_slurm::submission::{Existing, ReturnCode, Submission};
+use gpushare_slurm::submission::{Existing, Known, Record, ReturnCode, Submission};
 use gpushare_slurm::{daemon, export_job_submit};
+use parking_lot::Mutex;
 
 mod count;
 mod live;
@@ -37,6 +38,9 @@ const SHARE: &str = "GPUSHARE_SHARE";
 
 static LIVE: live::Live = live::Live::new();
 static COUNTED: count::Counted = count::Counted::new();
+
+/// The last record that an update was to change.
+static LAST: Mutex<Option<Known>> = Mutex::new(None);
 
 /// 22.05 and 23.02 load the plugin again in the same process when JobSubmitPlugins changes; then the file is read
 /// again.
@@ -127,7 +131,11 @@ fn submit(submission: &mut Submission, _submitter: u32) -> ReturnCode {
 
 /// Judges an update of a job. Holding and releasing also come here, but concern no rule, so they cost nothing. A job
 /// that passed because of a reservation was held when that ended, so it is judged again when it is released.
-fn modify(update: &mut Submission, existing: &dyn Fn() -> Option<Existing>, submitter: u32) -> ReturnCode {
+///
+/// slurmctld asks about each record of an array, under its locks, and reads a job's environment from its disk for a
+/// copy. So a job is judged as slurmctld shows it, which may be one of several things. Only if the verdict differs
+/// between these it is copied.
+fn modify(update: &mut Submission, record: &Record, submitter: u32) -> ReturnCode {
     let Some(policy) = rules() else { return ReturnCode::Failure };
     let goes_on = update.request().releases || update.request().starts_again;
     let may_have_passed = goes_on && policy.depends_on_reservations() && mended("reservation-ends");
@@ -135,32 +143,63 @@ fn modify(update: &mut Submission, existing: &dyn Fn() -> Option<Existing>, subm
     if !may_have_passed && !concerns_caps && !update.request().touches_rules() {
         return ReturnCode::Accept;
     }
-    let (others, array) = (update.other_changes(), update.names_array());
-    let copy = if update.has_read_enough() { None } else { existing() };
-    if let Some(existing) = &copy {
-        update.has_read(existing.size());
+    let mut last = LAST.lock();
+    if !last.as_mut().is_some_and(|known| known.is_like(update, record)) {
+        *last = Known::of(update, record);
     }
-    let changes = Update {
-        job: update.job_id().unwrap_or_default(),
-        array,
-        request: update.request().into(),
-        anew: daemon::UPDATES_ARE_MADE_ANEW,
-        others: &others,
-    };
-    let Some(existing) = copy else {
-        if !update.has_read_enough() {
-            return ReturnCode::Failure;
+    if let Some(known) = &mut *last {
+        if known.is_settled(update) {
+            return ReturnCode::Accept;
         }
-        let refusal = changes.too_much();
+        if let Some(code) = judge_update(update, known.existing(), &known.others(), &policy, submitter) {
+            if code == ReturnCode::Accept && update.is_silent() {
+                known.settle(update);
+            }
+            return code;
+        }
+    }
+    if update.has_read_enough() {
+        let array = update.names_array();
+        let refusal = changes(update, array, &[]).too_much();
         if update.is_first(&counters::name(refusal.rule.number(), Outcome::Refused)) {
             log::info!("{PREFIX}refused {} uid={submitter}", refusal.rule.number());
             COUNTED.add(refusal.rule.number(), Outcome::Refused);
         }
         return refuse(update, &refusal);
-    };
+    }
+    let Some(existing) = record.copy() else { return ReturnCode::Failure };
+    update.has_read(existing.size_read());
+    judge_update(update, &existing, &[], &policy, submitter).unwrap_or(ReturnCode::Failure)
+}
+
+fn changes<'a>(update: &'a Submission, array: bool, others: &'a [&'static str]) -> Update<'a> {
+    Update {
+        job: update.job_id().unwrap_or_default(),
+        array,
+        request: update.request().into(),
+        anew: daemon::UPDATES_ARE_MADE_ANEW,
+        others,
+    }
+}
+
+/// Judges and changes the update, and says why it is refused. `None` if the verdict on another of the `alike` would
+/// differ.
+fn judge_update(
+    update: &mut Submission,
+    existing: &Existing,
+    alike: &[Request],
+    policy: &Policy,
+    submitter: u32,
+) -> Option<ReturnCode> {
+    let (others, array) = (update.other_changes(), update.names_array());
+    let changes = changes(update, array, &others);
     let cache = Cache::new();
-    let job = existing.request();
-    match policy::judge_update(&changes, &job, &policy, &&cache) {
+    let accounting = &&cache;
+    let verdict = policy::judge_update(&changes, &existing.request(), policy, accounting);
+    if alike.iter().any(|job| policy::judge_update(&changes, job, policy, accounting) != verdict) {
+        return None;
+    }
+    match verdict {
         policy::Verdict::Accept(Acceptance {
             pin_qos, most_nodes, excluded_nodes, once, remarks, ..
         }) => {
@@ -177,21 +216,21 @@ fn modify(update: &mut Submission, existing: &dyn Fn() -> Option<Existing>, subm
             for remark in &remarks {
                 let (number, outcome) = counters::of(remark);
                 if update.is_first(&counters::name(number, outcome)) {
-                    log(&Who::updates(update, &existing, submitter), remark);
+                    log(&Who::updates(update, existing, submitter), remark);
                 }
                 apply(update, remark);
             }
             if once {
                 update.set_no_requeue();
             }
-            ReturnCode::Accept
+            Some(ReturnCode::Accept)
         }
         policy::Verdict::Refuse(refusal) => {
             drop(cache);
             if update.is_first(&counters::name(refusal.rule.number(), Outcome::Refused)) {
-                log_refusal(&Who::updates(update, &existing, submitter), &refusal);
+                log_refusal(&Who::updates(update, existing, submitter), &refusal);
             }
-            refuse(update, &refusal)
+            Some(refuse(update, &refusal))
         }
     }
 }

@@ -6,7 +6,7 @@ use std::ffi::{c_char, c_int};
 use slurm_sys::{job_desc_msg_t, job_record};
 
 use crate::guard;
-use crate::submission::{Existing, ReturnCode, Submission};
+use crate::submission::{Record, ReturnCode, Submission};
 
 /// The three data symbols that every plugin needs to be loaded (src/common/plugin.c). The version is that of the
 /// headers.
@@ -40,8 +40,7 @@ macro_rules! export_identity {
 ///
 /// `init = f` takes `fn() -> bool`; `false` makes slurmctld refuse to load the plugin, which is fatal for it.
 /// `submit = f` takes `fn(&mut Submission, u32) -> ReturnCode`: the description and the submitting user. `modify = f`
-/// takes `fn(&mut Submission, &dyn Fn() -> Option<Existing>, u32) -> ReturnCode`: the changes, a function that copies
-/// the current job, and the user who changes it.
+/// takes `fn(&mut Submission, &Record, u32) -> ReturnCode`: the changes, the current job, and the user who changes it.
 #[macro_export]
 macro_rules! export_job_submit {
     (
@@ -114,11 +113,7 @@ macro_rules! export_job_modify {
                 message: *mut *mut c_char,
             ) -> c_int {
                 // SAFETY: slurmctld's arguments, valid during this call.
-                unsafe {
-                    run_modify(changes, record, message, |update, existing| {
-                        $modify(update, existing, submitter)
-                    })
-                }
+                unsafe { run_modify(changes, record, message, |update, job| $modify(update, job, submitter)) }
             }
         }
     };
@@ -146,9 +141,7 @@ macro_rules! export_job_modify {
             ) -> c_int {
                 let none = std::ptr::null_mut();
                 // SAFETY: slurmctld's arguments, valid during this call.
-                unsafe {
-                    run_modify(changes, record, none, |update, existing| $modify(update, existing, submitter))
-                }
+                unsafe { run_modify(changes, record, none, |update, job| $modify(update, job, submitter)) }
             }
         }
     };
@@ -163,16 +156,17 @@ pub unsafe fn run_modify(
     changes: *mut job_desc_msg_t,
     record: *mut job_record,
     message: *mut *mut c_char,
-    modify: impl FnOnce(&mut Submission, &dyn Fn() -> Option<Existing>) -> ReturnCode,
+    modify: impl FnOnce(&mut Submission, &Record) -> ReturnCode,
 ) -> c_int {
     guard::run("job_modify", ReturnCode::Failure.code(), || {
         // SAFETY: the caller's promise.
-        let Some(mut update) = (unsafe { Submission::new(changes, message) }) else {
-            return ReturnCode::Failure.code();
-        };
-        // SAFETY: the caller's promise; the closure doesn't outlive this call.
-        let existing = || unsafe { Existing::copy_of(record) };
-        modify(&mut update, &existing).code()
+        let update = unsafe { Submission::new(changes, message) };
+        // SAFETY: the same; the record doesn't outlive this call.
+        let record = unsafe { Record::new(record) };
+        match (update, record) {
+            (Some(mut update), Some(record)) => modify(&mut update, &record).code(),
+            _ => ReturnCode::Failure.code(),
+        }
     })
 }
 

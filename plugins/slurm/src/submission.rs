@@ -10,9 +10,10 @@ use crate::daemon::SPELLING;
 use crate::text;
 
 mod existing;
+mod shown;
 mod update;
 
-pub use existing::Existing;
+pub use existing::{Existing, Known, Record};
 
 /// The job description with which a hook was called: a submission, or the changes of an update.
 #[derive(Debug)]
@@ -174,6 +175,11 @@ impl<'a> Submission<'a> {
         };
         // SAFETY: null or in Slurm's memory, since slurmctld frees it with xfree().
         unsafe { text::replace(place, all) }
+    }
+
+    /// Whether nothing was said to the user yet.
+    pub fn is_silent(&self) -> bool {
+        self.message.as_deref().is_none_or(|place| place.is_null())
     }
 
     /// Sets a variable that prolog and epilog will see as `SPANK_NAME`, and removes any that the user sent.

@@ -1,60 +1,96 @@
-//! An existing job, copied into our own job description, which is freed as slurmctld frees one.
+//! An existing job, copied into our own job description, which is freed as slurmctld frees one; and whether another
+//! record of the same command is like it.
 
 use std::ffi::c_char;
+use std::marker::PhantomData;
 use std::ptr::NonNull;
 
 use gpushare::submit::request::Request;
 use slurm_sys::job_desc_msg_t;
 
-use super::{entries, request_of};
+use super::shown::{Shown, Unpacked};
+use super::{Submission, entries, request_of};
 use crate::text;
 
-/// A copy of one of slurmctld's jobs, in the public form that an update has.
+/// One of slurmctld's jobs, for the time of a call of job_modify().
 #[derive(Debug)]
-pub struct Existing(NonNull<job_desc_msg_t>);
+pub struct Record<'a>(NonNull<slurm_sys::job_record>, PhantomData<&'a ()>);
 
-impl Existing {
-    /// The job behind the second argument of job_modify(); `None` if it is null or there is no memory.
+impl Record<'_> {
+    /// The job behind the second argument of job_modify(); `None` if it is null.
+    ///
+    /// # Safety
+    /// `record` is null, or the job record with which slurmctld called job_modify(), under its job write lock. The
+    /// thread takes none of assoc_mgr's locks while the methods below run.
+    #[must_use]
+    pub unsafe fn new(record: *mut slurm_sys::job_record) -> Option<Self> {
+        NonNull::new(record).map(|record| Record(record, PhantomData))
+    }
+
+    /// Copies the job, exactly; `None` if there is no memory.
     ///
     /// For this, slurmctld reads the job's script and environment from its state directory, and logs an error for an
     /// interactive job, which has none. So call it only for updates that need it. The copy lacks the tasks per GPU and
     /// a list of QOSes.
-    ///
-    /// # Safety
-    /// `record` is null, or the job record with which slurmctld called job_modify(), under its job write lock.
     #[doc(alias = "copy_job_record_to_job_desc")]
     #[must_use]
-    pub unsafe fn copy_of(record: *mut slurm_sys::job_record) -> Option<Existing> {
-        if record.is_null() {
-            return None;
+    pub fn copy(&self) -> Option<Existing> {
+        // SAFETY: the promise of `new`; a pending job has the details that the copy reads (src/slurmctld/job_mgr.c).
+        let mut copy = NonNull::new(unsafe { slurm_sys::copy_job_record_to_job_desc(self.0.as_ptr()) })?;
+        // SAFETY: made above; nothing else uses it.
+        let size = without_environment(unsafe { copy.as_mut() });
+        Some(Existing::Copied { copy, size })
+    }
+}
+
+/// One of slurmctld's jobs, in the public form that an update has.
+#[derive(Debug)]
+pub enum Existing {
+    /// Copied by slurmctld.
+    Copied {
+        /// In Slurm's memory, without its environment.
+        copy: NonNull<job_desc_msg_t>,
+        /// The bytes of its environment, which slurmctld has read for this copy.
+        size: usize,
+    },
+    /// As slurmctld shows it.
+    Shown {
+        /// Its texts are those of the job.
+        description: Box<job_desc_msg_t>,
+        /// What they belong to.
+        job: Unpacked,
+    },
+}
+
+// SAFETY: its memory is Slurm's, which any thread may free, and no thread keeps anything of it.
+unsafe impl Send for Existing {}
+
+impl Existing {
+    fn description(&self) -> &job_desc_msg_t {
+        match self {
+            // SAFETY: made by `Record::copy`; nothing else uses it until it is dropped.
+            Existing::Copied { copy, .. } => unsafe { copy.as_ref() },
+            Existing::Shown { description, .. } => description,
         }
-        // SAFETY: the caller's promise; a pending job has the details that the copy reads (src/slurmctld/job_mgr.c).
-        NonNull::new(unsafe { slurm_sys::copy_job_record_to_job_desc(record) }).map(Existing)
     }
 
-    /// The bytes of its script and environment, which slurmctld has read for this copy.
-    pub fn size(&self) -> usize {
-        // SAFETY: made by `copy_of`; nothing else uses it until it is dropped.
-        let job = unsafe { self.0.as_ref() };
-        // SAFETY: null, or an array with that many entries, which nothing else uses.
-        let environment = unsafe { entries(job.environment, job.env_size) };
-        let texts = environment.iter().copied().chain([job.script]);
-        // SAFETY: null or C strings, unchanged while `self` is borrowed.
-        texts.filter_map(|text| unsafe { text::bytes(text) }).map(<[u8]>::len).sum()
+    /// The bytes of the environment that slurmctld has read.
+    pub fn size_read(&self) -> usize {
+        match self {
+            Existing::Copied { size, .. } => *size,
+            Existing::Shown { .. } => 0,
+        }
     }
 
     /// The job's name, for the log.
     pub fn name(&self) -> Option<&[u8]> {
-        // SAFETY: made by `copy_of`; nothing else uses it until it is dropped.
-        let job = unsafe { self.0.as_ref() };
         // SAFETY: null or a C string, unchanged while `self` is borrowed.
-        unsafe { text::bytes(job.name) }
+        unsafe { text::bytes(self.description().name) }
     }
 
     /// The current job.
     pub fn request(&self) -> Request<'_> {
-        // SAFETY: made by `copy_of`; nothing else uses it until it is dropped.
-        let job = unsafe { self.0.as_ref() };
+        let job = self.description();
         let mut request = request_of(job);
         if job.bitflags & slurm_sys::JOB_NAMES_MEMORY == 0 {
             request.amounts.memory = None;
@@ -64,23 +100,139 @@ impl Existing {
 }
 
 impl Drop for Existing {
-    /// All strings of the environment are one block, which begins at the first: slurm_free_job_desc_msg() would free
-    /// each of them. So this frees them in the same order as slurmctld does (src/slurmctld/fed_mgr.c).
     #[doc(alias = "slurm_free_job_desc_msg")]
     fn drop(&mut self) {
-        // SAFETY: made by `copy_of`; nothing else uses it.
-        let job = unsafe { self.0.as_mut() };
-        if !job.environment.is_null() {
-            // SAFETY: an array with at least its final null.
-            let first = unsafe { &mut *job.environment };
-            // SAFETY: null, or the block in Slurm's memory.
-            unsafe { text::free(first) };
-            let array: *mut *mut *mut c_char = &raw mut job.environment;
-            // SAFETY: the array in Slurm's memory.
-            unsafe { slurm_sys::slurm_xfree(array.cast()) };
+        if let Existing::Copied { copy, .. } = self {
+            // SAFETY: in Slurm's memory, not used afterwards.
+            unsafe { slurm_sys::slurm_free_job_desc_msg(copy.as_ptr()) }
         }
-        job.env_size = 0;
-        // SAFETY: in Slurm's memory, not used afterwards.
-        unsafe { slurm_sys::slurm_free_job_desc_msg(self.0.as_ptr()) }
+    }
+}
+
+/// Frees the environment of a copy, and says how large it was. All of its strings are one block, which begins at the
+/// first: slurm_free_job_desc_msg() would free each of them. So this frees them in the same order as slurmctld does
+/// (src/slurmctld/fed_mgr.c).
+fn without_environment(job: &mut job_desc_msg_t) -> usize {
+    if job.environment.is_null() {
+        return 0;
+    }
+    // SAFETY: an array with that many entries, which nothing else uses.
+    let environment = unsafe { entries(job.environment, job.env_size) };
+    // SAFETY: C strings, unchanged here.
+    let texts = environment.iter().filter_map(|text| unsafe { text::bytes(*text) });
+    let size = texts.map(<[u8]>::len).sum();
+    // SAFETY: an array with at least its final null.
+    let first = unsafe { &mut *job.environment };
+    // SAFETY: null, or the block in Slurm's memory.
+    unsafe { text::free(first) };
+    let array: *mut *mut *mut c_char = &raw mut job.environment;
+    // SAFETY: the array in Slurm's memory.
+    unsafe { slurm_sys::slurm_xfree(array.cast()) };
+    job.env_size = 0;
+    size
+}
+
+/// A record that a command changes, as slurmctld shows it: others of an array are mostly like it.
+#[derive(Debug)]
+pub struct Known {
+    shown: Shown,
+    existing: Existing,
+    doubt: Doubt,
+    command: Option<String>,
+    /// What the update said when it was settled.
+    settled: Option<Vec<u8>>,
+}
+
+/// What slurmctld shows of a job and is more than one thing.
+#[derive(Debug)]
+struct Doubt {
+    nodes: u32,
+    most_nodes: u32,
+    fewest_nodes: u32,
+    tasks: u32,
+    exclusive: bool,
+}
+
+impl Known {
+    /// `None` if slurmctld doesn't show enough of it: it must wait, with one QOS.
+    pub fn of(update: &mut Submission, record: &Record) -> Option<Known> {
+        // SAFETY: the promise of `Record::new`.
+        let (shown, unpacked, fewest_nodes) = unsafe { Shown::of(record.0.as_ptr()) }?;
+        let job = unpacked.job()?;
+        // SAFETY: a C structure of numbers and pointers, for which all zeros are a valid value.
+        let mut description: Box<job_desc_msg_t> = Box::new(unsafe { std::mem::zeroed() });
+        // SAFETY: our own description; the call fills it with numbers and null pointers (src/api/init_msg.c).
+        unsafe { slurm_sys::slurm_init_job_desc_msg(&raw mut *description) };
+        // As `copy_job_record_to_job_desc` does.
+        macro_rules! same {
+            ($($member:ident)+) => { $(description.$member = job.$member;)+ };
+        }
+        same!(name account partition qos user_id bitflags num_tasks cpus_per_task req_nodes exc_nodes shared);
+        same!(ntasks_per_node ntasks_per_socket sockets_per_node cpus_per_tres mem_per_tres);
+        same!(tres_per_job tres_per_node tres_per_socket tres_per_task);
+        description.pn_min_memory = job.pn_min_memory;
+        description.pn_min_cpus = job.pn_min_cpus;
+        description.reservation = job.resv_name;
+        description.min_cpus = job.num_cpus;
+        description.min_nodes = fewest_nodes;
+        description.max_nodes = job.max_nodes;
+        description.ntasks_per_tres = 0;
+        let doubt = Doubt {
+            nodes: job.num_nodes,
+            most_nodes: job.max_nodes,
+            fewest_nodes,
+            tasks: job.num_tasks,
+            exclusive: u32::from(job.shared) == slurm_sys::JOB_SHARED_NONE,
+        };
+        let existing = Existing::Shown { description, job: unpacked };
+        Some(Known { shown, existing, doubt, command: update.command(), settled: None })
+    }
+
+    /// Whether another record of the same command is shown as this one is.
+    pub fn is_like(&mut self, update: &Submission, record: &Record) -> bool {
+        // SAFETY: the promise of `Record::new`.
+        let shows_like = |shown: &mut Shown| unsafe { shown.is_like(record.0.as_ptr()) };
+        self.command.as_ref().is_some_and(|word| update.is_command(word)) && shows_like(&mut self.shown)
+    }
+
+    /// The record.
+    pub fn existing(&self) -> &Existing {
+        &self.existing
+    }
+
+    /// What else a record may be that is shown so. Slurm shows the least number of nodes also where the job has no
+    /// maximum, none for a job that ran before, one task on each node where the job has no number of tasks, and whole
+    /// nodes where the partition gives no others (src/slurmctld/job_mgr.c, `_pack_default_job_details`).
+    pub fn others(&self) -> Vec<Request<'_>> {
+        let mut all = vec![self.existing.request()];
+        let mut or = |change: &dyn Fn(&mut Request)| {
+            for mut other in all.clone() {
+                change(&mut other);
+                if !all.contains(&other) {
+                    all.push(other);
+                }
+            }
+        };
+        if self.doubt.most_nodes <= self.doubt.nodes {
+            or(&|other| other.max_nodes = None);
+            or(&|other| other.max_nodes = Some(self.doubt.fewest_nodes));
+        }
+        if self.doubt.tasks == self.doubt.fewest_nodes {
+            or(&|other| other.num_tasks = Some(0));
+        }
+        if self.doubt.exclusive {
+            or(&|other| other.exclusive = false);
+        }
+        all.split_off(1)
+    }
+
+    /// Remembers that this update may change each record like this one.
+    pub fn settle(&mut self, update: &Submission) {
+        self.settled = Some(update.said());
+    }
+
+    /// Whether it was settled for this update, as it still is: slurmctld and the plugin may change it for a record.
+    pub fn is_settled(&self, update: &Submission) -> bool {
+        self.settled.as_ref().is_some_and(|settled| *settled == update.said())
     }
 }

@@ -1,5 +1,7 @@
 //! What only updates need: whether one may move a job, and what was already said about the command that it is part of.
 
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use slurm_sys::job_desc_msg_t;
 
 use super::Submission;
@@ -13,6 +15,9 @@ const NOTE: &[u8] = b"gpushare";
 const READ: &[u8] = b"read";
 const UNIT: usize = 16 << 10;
 const MOST_READ: usize = 512;
+
+/// How the word begins that names a command.
+const COMMAND: &[u8] = b"command-";
 
 /// Whether all bytes are the same.
 fn is_same(said: &job_desc_msg_t, other: &job_desc_msg_t) -> bool {
@@ -122,6 +127,43 @@ impl Submission<'_> {
         if !words.is_empty() {
             self.note(&words.join(","));
         }
+    }
+
+    /// A word that the records of this command have in common, and no other command has. `None` if another plugin's
+    /// text is where the notes are.
+    pub(super) fn command(&mut self) -> Option<String> {
+        static LAST: AtomicU64 = AtomicU64::new(0);
+        let words = self.noted().split(|byte| *byte == b',');
+        if let Some(word) = words.into_iter().find(|word| word.starts_with(COMMAND)) {
+            return str::from_utf8(word).ok().map(str::to_owned);
+        }
+        let word = format!("command-{}", LAST.fetch_add(1, Ordering::Relaxed));
+        self.note(&word);
+        self.is_command(&word).then_some(word)
+    }
+
+    /// Whether it is the command that [`Submission::command`] named so.
+    pub(super) fn is_command(&self, word: &str) -> bool {
+        self.has_note(word)
+    }
+
+    /// All that the update says, for comparing it with itself later: its members as they are, and the texts.
+    pub(super) fn said(&self) -> Vec<u8> {
+        let description: *const job_desc_msg_t = &raw const *self.description;
+        // SAFETY: a structure of that size, which was cleared before it was filled (see `is_same`).
+        let members =
+            unsafe { std::slice::from_raw_parts(description.cast::<u8>(), size_of::<job_desc_msg_t>()) };
+        let request = self.request();
+        let mut said = members.to_vec();
+        let names = [request.qos, request.account, request.partition, request.reservation];
+        let gpus =
+            [request.tres_per_job, request.tres_per_node, request.tres_per_socket, request.tres_per_task];
+        let others = [request.cpus_per_tres, request.mem_per_tres, request.nodes, request.excluded_nodes];
+        for text in [names, gpus, others].as_flattened() {
+            said.extend(text.unwrap_or_default());
+            said.push(0);
+        }
+        said
     }
 
     fn noted(&self) -> &[u8] {

@@ -1,0 +1,224 @@
+//! A job as slurmctld shows it to clients, for which it reads nothing from its disk: whether it is like another.
+//!
+//! slurmctld packs a job's record in the form of its release, and Slurm's library unpacks it. Two records of an array
+//! are packed into nearly the same bytes, and unpacking costs five times as much. So a byte that differs is looked into
+//! only once: if another one there, alone, leaves what a rule reads as it was, it is no part of that, nor of a length
+//! on which that depends, and a record that differs only in such bytes is alike.
+
+use std::ffi::{c_char, c_int};
+use std::ptr::NonNull;
+
+use slurm_sys::{assoc_mgr_lock_t, job_info, packed_t};
+
+use crate::text;
+
+/// How many jobs there are, and two times (src/slurmctld/job_mgr.c, `_pack_init_job_info`).
+const HEAD: [u8; 20] = [0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+
+/// RESPONSE_JOB_INFO (src/common/slurm_protocol_defs.h).
+const JOB_INFO: u16 = 2004;
+
+/// Flags that a rule reads.
+const FLAGS: u64 = slurm_sys::JOB_USE_MIN_NODES
+    | slurm_sys::JOB_MOST_NODES_ARE_TASKS
+    | slurm_sys::JOB_SPREAD
+    | slurm_sys::JOB_ENFORCES_BINDING
+    | slurm_sys::JOB_OF_CRONTAB
+    | slurm_sys::JOB_NAMES_MEMORY;
+
+/// Of records with more different bytes, lengths may differ. With another length alone, Slurm's library would complain
+/// in the log.
+const MOST_LOOKED_INTO: usize = 64;
+
+/// A packed job.
+#[derive(Debug)]
+pub(super) struct Shown {
+    packed: Vec<u8>,
+    /// What a rule reads of it.
+    read: Vec<u8>,
+    /// Which bytes after the head were looked into, and whether another one may be there.
+    looked: Vec<Option<bool>>,
+}
+
+impl Shown {
+    /// The job, and the least number of nodes that it wants. `None` if slurmctld doesn't show enough of it.
+    ///
+    /// # Safety
+    /// The record is one of slurmctld's, under its job lock, and this thread holds none of assoc_mgr's locks.
+    #[doc(alias = "pack_job")]
+    pub unsafe fn of(record: *mut slurm_sys::job_record) -> Option<(Shown, Unpacked, u32)> {
+        // SAFETY: the caller's promise.
+        let packed = unsafe { with_packed(record, |packed| [&HEAD, packed].concat()) }?;
+        let unpacked = Unpacked::of(&packed)?;
+        let (read, fewest_nodes) = read(unpacked.job()?)?;
+        Some((Shown { looked: vec![None; packed.len()], packed, read }, unpacked, fewest_nodes))
+    }
+
+    /// Whether the same is read of another record.
+    ///
+    /// # Safety
+    /// As for [`Shown::of`].
+    pub unsafe fn is_like(&mut self, record: *mut slurm_sys::job_record) -> bool {
+        // SAFETY: the caller's promise.
+        let reads_like = unsafe { with_packed(record, |other| self.reads_like(other)) };
+        reads_like == Some(true)
+    }
+
+    fn reads_like(&mut self, other: &[u8]) -> bool {
+        let (_, ours) = self.packed.split_at(HEAD.len());
+        if ours.len() == other.len() {
+            let differs = |at: &usize| ours.get(*at) != other.get(*at);
+            let looked: Vec<(usize, Option<bool>)> = (0..other.len())
+                .filter(differs)
+                .map(|at| (at, self.looked.get(at).copied().flatten()))
+                .collect();
+            if looked.iter().all(|(_, may_differ)| *may_differ == Some(true)) {
+                return true;
+            }
+            if looked.len() <= MOST_LOOKED_INTO && self.is_read_of(&[&HEAD, other].concat()) {
+                let news = looked.iter().filter(|(_, known)| known.is_none());
+                news.for_each(|(at, _)| self.look_into(*at, other.get(*at).copied().unwrap_or_default()));
+                return true;
+            }
+        }
+        self.is_read_of(&[&HEAD, other].concat())
+    }
+
+    fn look_into(&mut self, at: usize, byte: u8) {
+        let mut changed = self.packed.clone();
+        if let Some(place) = changed.get_mut(HEAD.len() + at) {
+            *place = byte;
+        }
+        let may_differ = self.is_read_of(&changed);
+        if let Some(place) = self.looked.get_mut(at) {
+            *place = Some(may_differ);
+        }
+    }
+
+    fn is_read_of(&self, packed: &[u8]) -> bool {
+        let unpacked = Unpacked::of(packed);
+        unpacked.as_ref().and_then(Unpacked::job).and_then(read).is_some_and(|(read, _)| read == self.read)
+    }
+}
+
+/// Shows what slurmctld packs of the job.
+///
+/// # Safety
+/// As for [`Shown::of`].
+unsafe fn with_packed<T>(record: *mut slurm_sys::job_record, show: impl FnOnce(&[u8]) -> T) -> Option<T> {
+    // SAFETY: a buffer of Slurm's, which grows as it is written (src/common/pack.c).
+    let buffer = unsafe { slurm_sys::init_buf(2048) };
+    if buffer.is_null() {
+        return None;
+    }
+    // As `pack_one_job` of slurmctld does. The call would release a lock on QOSes that it doesn't always take itself.
+    let mut held = assoc_mgr_lock_t { assoc: 0, file: 0, qos: READ, res: 0, tres: 0, user: READ, wckey: 0 };
+    // SAFETY: seven levels, as assoc_mgr.h declares them; this thread holds no such lock (the caller's promise).
+    unsafe { slurm_sys::assoc_mgr_lock(&raw mut held) };
+    // SAFETY: the caller's promise; the newest form that this slurmctld has, without details.
+    unsafe { slurm_sys::pack_job(record, 0, buffer, NEWEST, 0, true) };
+    // SAFETY: locked above.
+    unsafe { slurm_sys::assoc_mgr_unlock(&raw mut held) };
+    // SAFETY: made above; its first members are those of slurm_exports.h in every release.
+    let head = unsafe { (*buffer).head };
+    // SAFETY: the same.
+    let length = usize::try_from(unsafe { (*buffer).processed }).unwrap_or(0);
+    let shown = (length > 0).then(|| {
+        // SAFETY: `processed` bytes were written from `head` on.
+        show(unsafe { std::slice::from_raw_parts(head.cast::<u8>(), length) })
+    });
+    // SAFETY: made above, not used afterwards.
+    unsafe { slurm_sys::free_buf(buffer) };
+    shown
+}
+
+const READ: c_int = 1;
+
+/// Above every version of Slurm's protocol, so slurmctld and its library take the newest.
+const NEWEST: u16 = u16::MAX - 2;
+
+/// A message with one job, in Slurm's memory.
+#[derive(Debug)]
+pub struct Unpacked(NonNull<slurm_sys::job_info_msg_t>);
+
+impl Unpacked {
+    /// Has Slurm's library unpack it.
+    #[doc(alias = "unpack_msg")]
+    fn of(packed: &[u8]) -> Option<Unpacked> {
+        // SAFETY: a C structure of numbers and pointers, for which all zeros are a valid value.
+        let mut message: slurm_sys::message_t = unsafe { std::mem::zeroed() };
+        // SAFETY: larger than Slurm's own, which the call fills (slurm_exports.h).
+        unsafe { slurm_sys::slurm_msg_t_init(&raw mut message) };
+        let unset = slurm_sys::UNSET_U16;
+        if (message.msg_type, message.protocol_version) != (unset, unset) {
+            return None; // This release has another layout.
+        }
+        (message.msg_type, message.protocol_version) = (JOB_INFO, NEWEST);
+        let length = u32::try_from(packed.len()).ok()?;
+        // SAFETY: a buffer of that size.
+        let buffer = unsafe { slurm_sys::init_buf(length) };
+        if buffer.is_null() {
+            return None;
+        }
+        // SAFETY: `init_buf` made room for as many bytes.
+        unsafe { std::ptr::copy_nonoverlapping(packed.as_ptr(), head_of(buffer), packed.len()) };
+        // SAFETY: a message of that kind and a buffer with its text; whatever it says, the library reads within it.
+        let code = unsafe { slurm_sys::unpack_msg(&raw mut message, buffer) };
+        // SAFETY: made above, not used afterwards.
+        unsafe { slurm_sys::free_buf(buffer) };
+        NonNull::new(message.data.cast()).filter(|_| code == 0).map(Unpacked)
+    }
+
+    pub(super) fn job(&self) -> Option<&job_info> {
+        // SAFETY: what the library made of a message of this kind.
+        let first = unsafe { (*self.0.as_ptr()).job_array };
+        // SAFETY: null, or the only job.
+        unsafe { first.as_ref() }
+    }
+}
+
+impl Drop for Unpacked {
+    #[doc(alias = "slurm_free_job_info_msg")]
+    fn drop(&mut self) {
+        // SAFETY: made by the library, not used afterwards.
+        unsafe { slurm_sys::slurm_free_job_info_msg(self.0.as_ptr()) }
+    }
+}
+
+fn head_of(buffer: *mut packed_t) -> *mut u8 {
+    // SAFETY: made by `init_buf`; its first members are those of slurm_exports.h in every release.
+    unsafe { (*buffer).head }.cast()
+}
+
+/// What a rule reads of a job, one after another, and the least number of nodes, which is in Slurm's words only in
+/// `tres_req_str`: `num_nodes` is an estimate. `None` for a job that doesn't wait, of which other things are shown, and
+/// for one with a list of QOSes, of which a copy has only one. Whatever [`super::Known::of`] takes must be here.
+fn read(job: &job_info) -> Option<(Vec<u8>, u32)> {
+    let field = |string: *const c_char| {
+        // SAFETY: a string field of an unpacked job: null or a C string, unchanged while it is borrowed.
+        unsafe { text::bytes(string) }
+    };
+    if job.job_state != slurm_sys::JOB_WAITS || field(job.qos).is_none_or(|qos| qos.contains(&b',')) {
+        return None;
+    }
+    let counts = field(job.tres_req_str)?;
+    let nodes = counts.split(|byte| *byte == b',').find_map(|count| count.strip_prefix(b"node="))?;
+    let fewest_nodes = str::from_utf8(nodes).ok()?.parse().ok()?;
+    let mut all = Vec::with_capacity(512);
+    macro_rules! texts {
+        ($($member:ident)+) => { $(
+            all.push(u8::from(job.$member.is_null()));
+            all.extend(field(job.$member).unwrap_or_default());
+            all.push(0);
+        )+ };
+    }
+    macro_rules! numbers {
+        ($($member:ident)+) => { $(all.extend(job.$member.to_ne_bytes());)+ };
+    }
+    texts!(name account qos partition resv_name req_nodes exc_nodes cpus_per_tres mem_per_tres tres_req_str);
+    texts!(tres_per_job tres_per_node tres_per_socket tres_per_task);
+    numbers!(user_id num_tasks num_nodes max_nodes num_cpus max_cpus pn_min_cpus pn_min_memory cpus_per_task shared);
+    numbers!(ntasks_per_node ntasks_per_socket sockets_per_node);
+    all.extend((job.bitflags & FLAGS).to_ne_bytes());
+    Some((all, fewest_nodes))
+}

@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""An update of an array whose tasks have records of their own and a large environment, with gpushare and without a
+plugin. Touches its own box only.
+
+slurmctld asks a plugin about each record, under its locks, so this is time in which everybody waits.
+"""
+
+import random
+from statistics import median
+
+from boxes import HERE, TOP, Box
+from stats import row, take_turns
+
+PLUGIN = {"none": None, "none again": None, "gpushare": "gpushare"}
+TASKS = 1000
+VARIABLES = 45  # of 120,000 bytes: 5.4 MB
+# There and back, so that each update changes something that a rule looks at.
+PARTITIONS = ["x", "p"]
+
+
+def submit(box, tasks):
+    """The array's number; each task has a record of its own."""
+    variables = f"x=$(printf %0120000d 0); for i in $(seq {VARIABLES}); do export V$i=$x; done; ulimit -s unlimited"
+    batch = f"sbatch --parsable --hold -o /dev/null --qos=qos_lafferty --gres=gpu:a40:1 --array=0-{tasks - 1}"
+    job = box.ok(f"{variables}; {batch} --wrap true", "alice").split()[-1]
+    box.ok(f"scontrol update job={job}_[0-{tasks - 2}] Nice=1", "alice")
+    records = len(box.ok(f"squeue -h -j {job} -o %i").split())
+    if records != tasks:
+        raise RuntimeError(f"the array has {records} records, not {tasks}")
+    return job
+
+
+def assume(box, role):
+    """Starts slurmctld anew in ROLE; the array stays."""
+    plugin = PLUGIN[role]
+    box.write("/etc/slurm/plugin.conf", f"JobSubmitPlugins={plugin}\n" if plugin else "# No plugin.\n")
+    box.ok(["/lab/service", "restart", "slurmctld"])
+    box.ok(["scontrol", "setdebug", "info"])
+
+
+def update(box, job, partition):
+    """Microseconds that the update of all takes; it must change all."""
+    timed = f"TIMEFORMAT=%6R; time scontrol update job={job} partition={partition}"
+    done = box.run(["bash", "-c", timed], "alice")
+    moved = set(box.ok(f"squeue -h -j {job} -o %P").split())
+    if done.returncode or moved != {partition}:
+        raise RuntimeError(f"not all moved to {partition}: {moved}; {done.stdout}{done.stderr}")
+    return float(done.stderr.split()[-1]) * 1e6
+
+
+def measure(release, rounds, blocks, tasks=TASKS):
+    """Rows of the table; a round is a slurmctld of its own for each role."""
+    found = []
+    with Box("arrays", release, TOP / "docs/examples/contributors", HERE / "conf") as box:
+        box.ok("echo 'PartitionName=x Nodes=ALL MaxTime=INFINITE State=UP' >>/etc/slurm/nodes.conf")
+        assume(box, "gpushare")
+        job = submit(box, tasks)
+        for _ in range(rounds):
+            times = {}
+            for role in random.sample(list(PLUGIN), len(PLUGIN)):
+                assume(box, role)
+                visit = lambda _: [update(box, job, partition) for partition in PARTITIONS]
+                times |= take_turns([role], visit, blocks)
+            found.append(times)
+    medians = {role: median(time for times in found for time in times[role]) / 1000 for role in PLUGIN}
+    said = ", ".join(f"{role} {time:.0f} ms" for role, time in medians.items())
+    title = f"update of {tasks} tasks of 5 MB"
+    return [
+        row(f"{title}: none again / none", found, "none again", "none"),
+        row(f"{title}: gpushare / none", found, "gpushare", "none"),
+        f"{title}, this run: {said}",
+    ]
