@@ -8,6 +8,7 @@ pub mod quantity;
 pub mod shown;
 pub mod time;
 
+use std::cmp::Ordering;
 use std::fmt::Display;
 
 /// `1 user`, `2 users`
@@ -51,6 +52,16 @@ fn split_outside<const OPEN: char, const CLOSE: char>(text: &str) -> impl Iterat
         }
         c == ',' && depth == 0
     })
+}
+
+/// The items in order. For the few that a message names: slurmctld needs none of the standard library's larger sorts.
+pub fn sorted<T>(items: impl Iterator<Item = T>, order: impl Fn(&T, &T) -> Ordering) -> Vec<T> {
+    let mut all: Vec<T> = Vec::new();
+    for item in items {
+        let at = all.binary_search_by(|known| order(known, &item)).unwrap_or_else(|at| at);
+        all.insert(at, item);
+    }
+    all
 }
 
 #[cfg(test)]

@@ -19,6 +19,7 @@ use jiff::tz::TimeZone;
 mod collect;
 mod evidence;
 mod files;
+mod line;
 mod moment;
 mod report;
 mod stamp;

@@ -15,6 +15,7 @@ use super::{ConfigError, LoadError, Problem, Section, load, read};
 use crate::mend::mended;
 use crate::submit::policy::{LargestGpu, PartitionRecord, Policy, ShareGres};
 use crate::text::gres::is_gpu_type;
+use crate::text::sorted;
 use crate::word_key;
 
 mod keys;
@@ -199,7 +200,7 @@ impl Draft {
         }
         // slurmctld records the size of such a share for the node.
         policy.share_gres = share_gres;
-        policy.types.sort_unstable();
+        policy.types = sorted(std::mem::take(&mut policy.types).into_iter(), Ord::cmp);
         policy.types.dedup();
         Ok(rules)
     }

@@ -29,7 +29,8 @@ pub enum Verdict {
     Passed(Because),
 }
 
-const VERDICTS: [(Verdict, &str); 7] = [
+/// Every verdict, as a line says it.
+pub const VERDICTS: [(Verdict, &str); 7] = [
     (Verdict::Refused, "refused"),
     (Verdict::Passed(Because::Warn), "accepted (warn)"),
     (Verdict::Passed(Because::Audit), "accepted (audit)"),
@@ -73,7 +74,7 @@ pub enum Key {
 }
 
 /// In the order of a line, with how many bytes of a text each keeps.
-const KEYS: [(Key, &str, usize); 9] = [
+pub const KEYS: [(Key, &str, usize); 9] = [
     (Key::Job, "job", 40),
     (Key::Qos, "qos", LONGEST),
     (Key::Asked, "asked", LONGEST),
@@ -119,39 +120,6 @@ impl LogLine {
     pub fn text(&self, key: Key) -> Option<&[u8]> {
         KEYS.iter().zip(&self.texts).find(|((known, ..), _)| *known == key)?.1.as_deref()
     }
-
-    /// Reads a line from [`PREFIX`] to its end; `None` for any other line, and for one that was cut off. Ignores keys
-    /// of a later gpushare.
-    pub fn parse(line: &[u8]) -> Option<LogLine> {
-        let rest = line.strip_prefix(PREFIX.as_bytes())?;
-        let (verdict, mut rest) = VERDICTS
-            .iter()
-            .find_map(|(verdict, words)| Some((*verdict, rest.strip_prefix(words.as_bytes())?)))?;
-        let number = rest.strip_prefix(b" ")?.get(..5)?;
-        rest = rest.get(6..)?;
-        let is_number = number.starts_with(b"GS") && number.iter().skip(2).all(u8::is_ascii_digit);
-        let number = std::str::from_utf8(number).ok().filter(|_| is_number)?;
-        let (mut user_id, mut found) = (None, LogLine::new(verdict, number, 0));
-        while !rest.is_empty() {
-            let (key, after) = rest.strip_prefix(b" ").and_then(|rest| split_at(rest, b'='))?;
-            let (value, after) = value(after)?;
-            let set = match key {
-                b"uid" => user_id.replace(parse_number(&value)?).is_some(),
-                b"by" => found.by.replace(parse_number(&value)?).is_some(),
-                _ => {
-                    let place =
-                        KEYS.iter().zip(&mut found.texts).find(|((_, name, _), _)| name.as_bytes() == key);
-                    place.is_some_and(|(_, place)| place.replace(value).is_some())
-                }
-            };
-            // Each key may occur only once.
-            if set {
-                return None;
-            }
-            rest = after;
-        }
-        user_id.map(|user_id| LogLine { user_id, ..found })
-    }
 }
 
 impl fmt::Display for LogLine {
@@ -171,61 +139,8 @@ impl fmt::Display for LogLine {
     }
 }
 
-fn split_at(text: &[u8], byte: u8) -> Option<(&[u8], &[u8])> {
-    let at = text.iter().position(|found| *found == byte)?;
-    Some((text.get(..at)?, text.get(at + 1..)?))
-}
-
-fn parse_number(value: &[u8]) -> Option<u32> {
-    std::str::from_utf8(value)
-        .ok()
-        .filter(|text| text.bytes().all(|byte| byte.is_ascii_digit()))?
-        .parse()
-        .ok()
-}
-
-/// A value and the text after it: in quotes, or a word without any.
-fn value(text: &[u8]) -> Option<(Vec<u8>, &[u8])> {
-    let Some(mut rest) = text.strip_prefix(b"'") else {
-        let end = text.iter().position(|byte| *byte == b' ').unwrap_or(text.len());
-        let (word, rest) = text.split_at_checked(end)?;
-        let plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"_-+,.[]".contains(byte);
-        return (!word.is_empty() && word.iter().all(plain)).then(|| (word.to_vec(), rest));
-    };
-    let mut found = Vec::new();
-    loop {
-        let (first, after) = rest.split_first()?;
-        rest = after;
-        match first {
-            b'\'' => return Some((found, rest)),
-            b'\\' => {
-                let (escaped, after) = rest.split_first()?;
-                rest = after;
-                found.push(match escaped {
-                    b't' => b'\t',
-                    b'r' => b'\r',
-                    b'n' => b'\n',
-                    b'\'' | b'"' | b'\\' => *escaped,
-                    b'x' => {
-                        let (digits, after) = rest.split_at_checked(2)?;
-                        rest = after;
-                        let plain = digits.iter().all(u8::is_ascii_hexdigit);
-                        let digits = std::str::from_utf8(digits).ok().filter(|_| plain)?;
-                        u8::from_str_radix(digits, 16).ok()?
-                    }
-                    _ => return None,
-                });
-            }
-            byte if byte.is_ascii_graphic() || *byte == b' ' => found.push(*byte),
-            _ => return None,
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use proptest::prelude::*;
-
     use super::*;
 
     #[test]
@@ -248,63 +163,5 @@ mod tests {
             line.to_string()
                 .starts_with("job_submit/gpushare: refused GS101 uid=2001 job='12_3' by=0 qos='q'")
         );
-    }
-
-    #[test]
-    fn lines_of_others_and_parts_of_lines_are_not_read() {
-        let good = "job_submit/gpushare: refused GS101 uid=1 job=12_3 by=0 qos='a b' later='x' asked='gpu:1'";
-        let read = LogLine::parse(good.as_bytes()).unwrap();
-        assert_eq!(
-            (read.text(Key::Job), read.by, read.text(Key::Qos)),
-            (Some(&b"12_3"[..]), Some(0), Some(&b"a b"[..]))
-        );
-        assert!((0..good.len()).all(|at| {
-            let cut = LogLine::parse(&good.as_bytes()[..at]);
-            cut.is_none_or(|cut| cut != read && !good[at..].starts_with('\''))
-        }));
-        for bad in [
-            "job_submit/gpushare: refused GS101",
-            "job_submit/gpushare: refused GS1011 uid=1",
-            "job_submit/gpushare: refused XX101 uid=1",
-            "job_submit/gpushare: accepted GS101 uid=1",
-            "job_submit/gpushare: refused GS101 uid=1 uid=2",
-            "job_submit/gpushare: refused GS101 uid=1 qos='a' qos='b'",
-            "job_submit/gpushare: refused GS101 uid=1 qos='a'b",
-            "job_submit/gpushare: refused GS101 uid=1 qos='a\\q'",
-            "job_submit/gpushare: refused GS101 uid=1 qos='\u{1b}'",
-            "job_submit/gpushare: refused GS101 uid=-1",
-            "job_submit/gpushare: changed GS151 uid=1",
-            " job_submit/gpushare: refused GS101 uid=1",
-        ] {
-            assert_eq!(LogLine::parse(bad.as_bytes()), None, "{bad}");
-        }
-    }
-
-    fn texts() -> impl Strategy<Value = Vec<u8>> {
-        let hostile = Just(b"' user='root' job_submit/gpushare: refused GS101 uid=0 \n\x1b".to_vec());
-        prop_oneof![3 => proptest::collection::vec(any::<u8>(), 1..40), 1 => hostile]
-    }
-
-    proptest! {
-        #[test]
-        fn what_is_written_is_read(
-            verdict in proptest::sample::select(VERDICTS.to_vec()),
-            numbers in (0_u32.., proptest::option::of(0_u32..)),
-            texts in proptest::array::uniform9(proptest::option::of(texts())),
-        ) {
-            let mut line = LogLine { by: numbers.1, ..LogLine::new(verdict.0, "GS103", numbers.0) };
-            for ((key, ..), text) in KEYS.iter().zip(&texts) {
-                line = line.with(*key, text.as_deref().unwrap_or_default());
-            }
-            let text = line.to_string();
-            prop_assert!(text.bytes().all(|byte| byte.is_ascii_graphic() || byte == b' '), "{text}");
-            prop_assert_eq!(LogLine::parse(text.as_bytes()), Some(line));
-        }
-
-        #[test]
-        fn any_bytes_are_a_line_or_none(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
-            let _ = LogLine::parse(&bytes);
-            let _ = LogLine::parse(&[b"job_submit/gpushare: refused GS101 uid=1 ".as_slice(), &bytes].concat());
-        }
     }
 }

@@ -101,7 +101,7 @@ impl Collector {
         if !time.is_none_or(inside) || self.is_second(&line) {
             return;
         }
-        let Some(read) = LogLine::parse(message) else {
+        let Some(read) = super::line::parse(message) else {
             self.unreadable += 1;
             // Only syslog cuts. Another one is the rest of a message with a user's line break.
             let is_cut = line.way == Way::Syslog && message.len() + SHORTER >= CUT;

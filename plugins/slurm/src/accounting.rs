@@ -49,9 +49,8 @@ impl<'c> Accounting for &'c Cache {
     }
 
     fn qoses_named(&self, names: &[&[u8]]) -> Vec<Qos<'c>> {
-        let mut sorted: Vec<_> = names.iter().map(|name| name.to_ascii_lowercase()).collect();
-        sorted.sort_unstable();
-        self.locks().qoses_named(&sorted)
+        let names = names.iter().map(|name| name.to_ascii_lowercase());
+        self.locks().qoses_named(&gpushare::text::sorted(names, Ord::cmp))
     }
 
     fn default_qos(&self, request: &Request) -> DefaultQos<Qos<'c>> {

@@ -13,6 +13,7 @@ use crate::submit::grammar::{Gres, Spelling, Token};
 use crate::submit::request::option::{is_option, meant};
 use crate::submit::request::{Field, Names, Parsed, Request};
 use crate::text::pattern::Case;
+use crate::text::sorted;
 
 impl Policy {
     /// Whether GPUs must be typed under a QOS.
@@ -275,18 +276,16 @@ impl<A: Accounting> Judgement<'_, '_, A> {
         };
         let limits = limits.into_iter().map(|(gres_type, count)| (self.written(gres_type), count));
         // A type with a limit of 0 is forbidden, so it isn't suggested.
-        let (none, mut limits): (Vec<_>, Vec<_>) = limits.partition(|(_, count)| *count == Some(0));
+        let (none, limits): (Vec<_>, Vec<_>) = limits.partition(|(_, count)| *count == Some(0));
         // By name, in whatever order the database or slurmctld lists them: explain must give the same answer.
-        limits.sort_unstable_by(|(a, _), (b, _)| first_then_by_name(a, b, gres_type));
+        let limits = sorted(limits.into_iter(), |(a, _), (b, _)| first_then_by_name(a, b, gres_type));
         let others = none.is_empty() || self.policy.foreign_types == ForeignTypes::Allow;
         if !limits.is_empty() || !others {
             return Offer::OfQos(limits);
         }
         let types = self.accounting.types(gres).map(|gres_type| self.written(gres_type));
-        let mut types: Vec<_> =
-            types.filter(|gres_type| none.iter().all(|(not, _)| not != gres_type)).collect();
-        types.sort_unstable_by(|a, b| first_then_by_name(a, b, gres_type));
-        Offer::OfCluster(types)
+        let types = types.filter(|gres_type| none.iter().all(|(not, _)| not != gres_type));
+        Offer::OfCluster(sorted(types, |a, b| first_then_by_name(a, b, gres_type)))
     }
 
     /// A type in the spelling that a user must use.

@@ -1,6 +1,5 @@
 //! What logs show, line by line, and what follows if they have no request.
 
-use gpushare::submit::log_line::LogLine;
 use jiff::tz::TimeZone;
 
 use super::super::collect::Collector;
@@ -134,7 +133,7 @@ fn a_request_of_which_only_the_start_is_left_is_a_doubt() {
     let line = |verdict: &str| {
         let line = format!("job_submit/gpushare: {verdict} GS101 uid=1 qos='q' asked='{}", "x".repeat(450));
         let line = &line[..500];
-        assert_eq!(LogLine::parse(line.as_bytes()), None);
+        assert_eq!(crate::audit::line::parse(line.as_bytes()), None);
         assert_eq!(
             doubt_of(&[(IN, OURS), (IN, line)], &unasked()),
             None,
