@@ -7,34 +7,30 @@
 //! together; [`mig`] and [`drm`] find a GPU's other device nodes, for a fence. It opens only text files, so it wakes no
 //! driver.
 
-mod driver;
+pub mod driver;
 pub mod drm;
 mod files;
 mod foreign;
 pub mod gres_conf;
 mod inventory;
 pub mod mig;
+mod roots;
 
 use std::fmt;
 use std::fs::Metadata;
 use std::io;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use crate::config::NodeConfig;
 
-pub use driver::{is_loaded, is_uuid};
+pub use driver::{is_in_mig_mode, is_loaded, is_uuid, known_to_the_driver};
 pub use files::Files;
 pub use foreign::Foreign;
 pub use gres_conf::GresConfError;
 pub use inventory::{Detail, Inventory, Unfit, inventory};
-
-/// The UUID, if it is known, and the minor of every GPU that the NVIDIA driver uses, including one that no longer
-/// answers.
-pub fn known_to_the_driver(roots: &Roots) -> Vec<(Option<String>, u32)> {
-    let used = driver::known(roots).into_iter().filter(|gpu| !gpu.excluded);
-    used.map(|gpu| (gpu.uuid, gpu.minor)).collect()
-}
+use roots::MOST;
+pub use roots::Roots;
 
 /// The GPU's address on the PCI bus, such as `0000:c1:00.0`, if the NVIDIA driver knows it.
 pub fn pci_address(gpu: &Gpu, roots: &Roots) -> Option<String> {
@@ -54,37 +50,6 @@ pub fn units_of(config: &NodeConfig, gpus: &Inventory) -> Option<Vec<u32>> {
     let fits = units.listed().is_none_or(|listed| listed == gpus.count());
     let of = |gpu: &Detail| units.of_gpu(gpu.index, gpu.gres_type.as_deref(), gpu.model.as_deref());
     fits.then(|| gpus.details.iter().map(of).collect())
-}
-
-/// The only place that sorts paths: every further one would add some kilobytes to the plugins.
-fn sort_by(paths: &mut [PathBuf], order: &dyn Fn(&Path, &Path) -> std::cmp::Ordering) {
-    paths.sort_by(|one, other| order(one, other));
-}
-
-/// More GPUs than any node has; limits what a configuration or a folder can make us do.
-const MOST: usize = 256;
-
-/// The folders in which to look up a node's devices.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Roots {
-    /// /dev
-    pub dev: PathBuf,
-    /// /proc
-    pub proc: PathBuf,
-    /// /sys
-    pub sys: PathBuf,
-}
-
-impl Roots {
-    /// This machine's folders.
-    pub fn system() -> Roots {
-        Roots::at(Path::new("/"))
-    }
-
-    /// `dev`, `proc` and `sys` of a folder, for tests.
-    pub fn at(folder: &Path) -> Roots {
-        Roots { dev: folder.join("dev"), proc: folder.join("proc"), sys: folder.join("sys") }
-    }
 }
 
 /// One GPU of the node.

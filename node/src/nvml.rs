@@ -12,13 +12,15 @@ use std::time::{Duration, Instant};
 use crate::config::{self, Mps, NodeConfig, Placement};
 use crate::gpu::{Roots, known_to_the_driver};
 use crate::ledger::Ledger;
-use crate::nvml::answer::{Measured, Mode, NO_DRIVER, NO_LIBRARY, Unreadable};
+use crate::nvml::answer::{Measured, Mode, NO_DRIVER, NO_LIBRARY};
 
 use crate::exec::{AskError, Asked, ask, installed, own, program};
 
 pub mod answer;
+mod reading;
 mod remembered;
 
+pub use reading::Unreadable;
 pub use remembered::Silence;
 
 const NAME: &str = "gpushare-nvml";

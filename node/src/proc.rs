@@ -1,6 +1,8 @@
 //! What /proc shows about a process (proc(5)). `proc` is /proc except in tests.
 
+pub mod cgroup;
 pub mod image;
+pub(crate) mod patience;
 pub mod step;
 
 use std::fs::{self, File};

@@ -88,7 +88,7 @@ impl TryFrom<&[OsString]> for Order {
             [] => What::Measure { processes: false },
             ["processes"] => What::Measure { processes: true },
             ["compute-mode", uuid, mode] => {
-                let mode = mode.parse().ok().filter(|mode| *mode != Mode::Prohibited);
+                let mode = Mode::read(mode).filter(|mode| *mode != Mode::Prohibited);
                 What::ComputeMode { uuid: (*uuid).to_owned(), mode: mode.ok_or(RunError::Usage)? }
             }
             ["limit", uuid, cgroup, mib] if cgroup.starts_with('/') => What::Limit {

@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use gpushare_node::gpu::{Roots, known_to_the_driver, mig};
+use gpushare_node::gpu::{Roots, is_in_mig_mode, known_to_the_driver};
 use gpushare_node::nvml::answer::{GpuState, MOST_PROCESSES, Measured, Mode};
 use gpushare_node::proc::start_time;
 use gpushare_node::proc::step::Finder;
@@ -79,7 +79,7 @@ fn gpu(nvml: &Nvml, device: &Device, roots: &Roots, proc: Option<&Path>) -> Resu
     let mode = health.answer(device.compute_mode()).and_then(mode);
     ask_fields(device, &mut health);
     let in_mig_mode = health.answer(device.mig_mode()).is_some_and(|mode| mode.current == MIG_ENABLED);
-    health.mig_without_instances = in_mig_mode && minor.is_some_and(|minor| !mig::is_enabled(roots, minor));
+    health.mig_without_instances = in_mig_mode && minor.is_some_and(|minor| !is_in_mig_mode(roots, minor));
     Ok(GpuState {
         uuid,
         minor,

@@ -4,6 +4,8 @@
 
 use std::path::{Component, Path, PathBuf};
 
+use crate::proc::cgroup::{paths, step_of, up_to};
+
 /// The device cgroup of a step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StepCgroup {
@@ -76,15 +78,6 @@ pub fn v1_job(cgroup: &str, mountinfo: &str) -> Option<(PathBuf, PathBuf)> {
     Some((folder(Hierarchy::Freezer)?, folder(Hierarchy::Devices)?))
 }
 
-/// The folder of the job that a process runs in, from the text of /proc/PID/cgroup. Ignores user.slice, where users can
-/// make folders of any name.
-pub fn job_folder(cgroup: &str) -> Option<PathBuf> {
-    let hierarchies = [Hierarchy::Devices, Hierarchy::Freezer, Hierarchy::Unified];
-    let mut all = hierarchies.iter().flat_map(|hierarchy| paths(cgroup, hierarchy.controller()));
-    let step = all.find_map(|path| step_of(path).filter(|step| !step.starts_with("/user.slice")))?;
-    step.parent().map(Path::to_owned)
-}
-
 /// The hierarchy that fences the step, and the paths of this process and of the step in it.
 fn in_hierarchy(cgroup: &str) -> Result<(Hierarchy, &Path, PathBuf), LocateError> {
     for hierarchy in [Hierarchy::Devices, Hierarchy::Unified] {
@@ -94,33 +87,6 @@ fn in_hierarchy(cgroup: &str) -> Result<(Hierarchy, &Path, PathBuf), LocateError
         }
     }
     Err(LocateError::NotInStep)
-}
-
-/// The process's folders in the hierarchies with that controller, from the text of /proc/self/cgroup.
-pub(super) fn paths<'a>(cgroup: &'a str, controller: &str) -> impl Iterator<Item = &'a str> {
-    cgroup.lines().filter_map(move |line| {
-        let (controllers, path) = line.split_once(':')?.1.split_once(':')?;
-        controllers.split(',').any(|name| name == controller).then_some(path)
-    })
-}
-
-/// The path up to the component that names a step.
-pub(super) fn step_of(path: &str) -> Option<PathBuf> {
-    up_to(path, "step_")
-}
-
-/// The path up to the first component that begins with `prefix`.
-pub(super) fn up_to(path: &str, prefix: &str) -> Option<PathBuf> {
-    let mut found = PathBuf::new();
-    for component in Path::new(path).components() {
-        found.push(component);
-        if let Component::Normal(name) = component
-            && name.to_str().is_some_and(|name| name.starts_with(prefix))
-        {
-            return Some(found);
-        }
-    }
-    None
 }
 
 /// Where a path of the hierarchy is in this process's file system. A mount shows the hierarchy from the mount's root
@@ -225,22 +191,6 @@ mod tests {
         assert_eq!(found("6:freezer:/slurm/uid_1/job_7/step_0\n5:devices:/\n"), expected);
         assert_eq!(found("6:freezer:/slurm/uid_1/job_7\n"), expected);
         assert_eq!(found("6:freezer:/\n5:devices:/\n0::/slurm/job_7/step_0\n"), None);
-    }
-
-    #[test]
-    fn the_job_of_any_process_is_known_by_its_folder() {
-        for (text, expected) in [
-            ("5:devices:/slurm/uid_1/job_7/step_0/task_0\n0::/\n", Some("/slurm/uid_1/job_7")),
-            ("6:freezer:/slurm/uid_1/job_7/step_extern\n5:devices:/\n", Some("/slurm/uid_1/job_7")),
-            (
-                "0::/system.slice/slurmstepd.scope/sA1B/step_0/user/task_0\n",
-                Some("/system.slice/slurmstepd.scope/sA1B"),
-            ),
-            ("1:name=systemd:/job_7/step_0\n0::/user.slice/user-1.slice/user@1.service/job_7/step_0\n", None),
-            ("0::/system.slice/ssh.service\n", None),
-        ] {
-            assert_eq!(job_folder(text), expected.map(PathBuf::from), "{text}");
-        }
     }
 
     #[test]

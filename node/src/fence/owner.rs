@@ -13,8 +13,9 @@ use std::io;
 use std::os::unix::fs::{PermissionsExt, chown};
 use std::path::{Path, PathBuf};
 
-use super::locate::{Hierarchy, mounted, paths, step_of, up_to};
+use super::locate::{Hierarchy, mounted};
 use super::v1;
+use crate::proc::cgroup::{paths, step_of, up_to};
 
 /// The hierarchies that matter: devices, and the one by which Slurm finds a job's processes.
 const HIERARCHIES: [Hierarchy; 2] = [Hierarchy::Devices, Hierarchy::Freezer];

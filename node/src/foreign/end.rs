@@ -5,8 +5,8 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use crate::fence::locate::job_folder;
 use crate::foreign::Foreign;
+use crate::proc::cgroup::job_folder;
 use crate::proc::{beginning, stat};
 
 use crate::unix;

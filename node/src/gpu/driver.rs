@@ -3,9 +3,9 @@
 use std::fs::OpenOptions;
 use std::io::Read;
 use std::os::unix::fs::OpenOptionsExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use super::{MOST, Roots};
+use super::roots::{MOST, Roots};
 
 /// None of these files is longer.
 const LONGEST: u64 = 1 << 16;
@@ -46,11 +46,49 @@ pub(super) fn known(roots: &Roots) -> Vec<Known> {
     known
 }
 
+/// The UUID, if it is known, and the minor of every GPU that the NVIDIA driver uses, including one that no longer
+/// answers.
+pub fn known_to_the_driver(roots: &Roots) -> Vec<(Option<String>, u32)> {
+    let used = known(roots).into_iter().filter(|gpu| !gpu.excluded);
+    used.map(|gpu| (gpu.uuid, gpu.minor)).collect()
+}
+
 /// Whether the kernel has the driver's devices, `195 nvidia` in /proc/devices (older drivers: `nvidia-frontend`).
 /// Without them no device node leads to it. True if that can't be read.
 pub fn is_loaded(roots: &Roots) -> bool {
     let is_its = |line: &str| line.split_whitespace().nth(1).is_some_and(|name| name.starts_with("nvidia"));
     read(&roots.proc.join("devices")).is_none_or(|text| text.lines().any(is_its))
+}
+
+/// Whether MIG is enabled on the GPU with this minor.
+pub fn is_in_mig_mode(roots: &Roots, minor: u32) -> bool {
+    !gpu_instances(roots, minor).is_empty()
+}
+
+/// The folders of the GPU instances of the GPU with this minor.
+pub(super) fn gpu_instances(roots: &Roots, minor: u32) -> Vec<PathBuf> {
+    numbered(&roots.proc.join(format!("driver/nvidia/capabilities/gpu{minor}/mig")), "gi")
+}
+
+/// Folders such as `gi1`, in order of their names.
+pub(super) fn numbered(parent: &Path, prefix: &str) -> Vec<PathBuf> {
+    let Ok(entries) = parent.read_dir() else { return Vec::new() };
+    let mut found: Vec<PathBuf> = entries
+        .take(MOST)
+        .filter_map(|entry| {
+            let entry = entry.ok()?;
+            let digits = entry.file_name().to_str()?.strip_prefix(prefix)?.to_owned();
+            let plain = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
+            plain.then(|| entry.path())
+        })
+        .collect();
+    sort_by(&mut found, &Path::cmp);
+    found
+}
+
+/// The only place that sorts paths: every further one would add some kilobytes to the plugins.
+pub(super) fn sort_by(paths: &mut [PathBuf], order: &dyn Fn(&Path, &Path) -> std::cmp::Ordering) {
+    paths.sort_by(|one, other| order(one, other));
 }
 
 /// The numbers in `0000:c1:00.0`: domain, bus, device, function. NVML counts GPUs in this order.

@@ -6,9 +6,9 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::driver::{self, Known};
+use super::driver::{self, Known, sort_by};
 use super::gres_conf::{Counted, Order, Slot};
-use super::{DeviceError, DeviceNumber, Files, Gpu, MOST, Roots, mig, sort_by};
+use super::{DeviceError, DeviceNumber, Files, Gpu, MOST, Roots};
 
 /// The node's GPUs.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -110,7 +110,7 @@ impl Detail {
         let number = device_number(&path);
         let is_unknown = number.is_ok_and(|number| is_unknown(number, known));
         let known = known_by(&path, known);
-        let mig_enabled = slot.part || number.is_ok_and(|number| mig::is_enabled(roots, number.minor));
+        let mig_enabled = slot.part || number.is_ok_and(|number| driver::is_in_mig_mode(roots, number.minor));
         Detail {
             index,
             number: number.ok(),

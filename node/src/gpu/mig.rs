@@ -5,19 +5,15 @@
 //! `DeviceFileMinor:` has the minor of `/dev/nvidia-caps/nvidia-cap<minor>`. To use a part, a process must be able to
 //! open the capability devices of its two instances and the GPU's own device node.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use super::{Device, DeviceNumber, MOST, Roots, driver, sort_by};
-
-/// Whether MIG is enabled on the GPU with this minor.
-pub fn is_enabled(roots: &Roots, minor: u32) -> bool {
-    !numbered(&folder(roots, minor), "gi").is_empty()
-}
+use super::driver::{self, gpu_instances, numbered};
+use super::{Device, DeviceNumber, Roots};
 
 /// The capability devices of every part of the GPU with this minor. Their device nodes may not exist yet: the driver
 /// makes them on demand.
 pub fn parts(roots: &Roots, minor: u32) -> Vec<Device> {
-    let gpu_instances = numbered(&folder(roots, minor), "gi");
+    let gpu_instances = gpu_instances(roots, minor);
     if gpu_instances.is_empty() {
         return Vec::new();
     }
@@ -43,29 +39,10 @@ fn major(roots: &Roots) -> Option<u32> {
     })
 }
 
-fn folder(roots: &Roots, minor: u32) -> PathBuf {
-    roots.proc.join(format!("driver/nvidia/capabilities/gpu{minor}/mig"))
-}
-
-/// Folders such as `gi1`, in order of their names.
-fn numbered(parent: &Path, prefix: &str) -> Vec<PathBuf> {
-    let Ok(entries) = parent.read_dir() else { return Vec::new() };
-    let mut found: Vec<PathBuf> = entries
-        .take(MOST)
-        .filter_map(|entry| {
-            let entry = entry.ok()?;
-            let digits = entry.file_name().to_str()?.strip_prefix(prefix)?.to_owned();
-            let plain = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
-            plain.then(|| entry.path())
-        })
-        .collect();
-    sort_by(&mut found, &Path::cmp);
-    found
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::gpu::driver::is_in_mig_mode;
     use crate::gpu::inventory::fake::{Fake, write};
 
     fn numbers(devices: &[Device]) -> Vec<String> {
@@ -93,10 +70,10 @@ mod tests {
         let expected =
             ["nvidia-cap12 237:12", "nvidia-cap21 237:21", "nvidia-cap13 237:13", "nvidia-cap22 237:22"];
         assert_eq!(numbers(&parts(&fake.roots, 0)), expected);
-        assert!(is_enabled(&fake.roots, 0));
-        assert!(!is_enabled(&fake.roots, 1), "MIG is possible there and not used");
+        assert!(is_in_mig_mode(&fake.roots, 0));
+        assert!(!is_in_mig_mode(&fake.roots, 1), "MIG is possible there and not used");
         assert!(parts(&fake.roots, 1).is_empty());
-        assert!(!is_enabled(&fake.roots, 2));
+        assert!(!is_in_mig_mode(&fake.roots, 2));
     }
 
     #[test]
@@ -108,7 +85,7 @@ mod tests {
             write(&fake.roots.proc.join("devices"), devices);
             fake.capability(0, "gi1", "DeviceFileMinor: 12\n");
             assert!(parts(&fake.roots, 0).is_empty(), "{devices:?}");
-            assert!(is_enabled(&fake.roots, 0));
+            assert!(is_in_mig_mode(&fake.roots, 0));
         }
     }
 }

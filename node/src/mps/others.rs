@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use super::process::{LONGEST_ENVIRONMENT, MARK};
 use crate::proc::image::Image;
 use crate::proc::step::{Finder, Place};
-use crate::proc::{stat, users};
+use crate::proc::{patience, stat, users};
 
 const PROGRAM: &[u8] = b"nvidia-cuda-mps-control";
 /// As much of it as the kernel keeps.
@@ -50,10 +50,10 @@ fn look(proc: &Path, finder: &Finder, pid: u32, until: Instant) -> Option<Other>
     if !matches!(finder.process(pid, u64::MAX).place, Place::Mps | Place::Nowhere) {
         return None;
     }
-    if !is_daemon(&Image::CommandLine.of_any(proc, pid, LONGEST_COMMAND, until)?) {
+    if !is_daemon(&patience::read(Image::CommandLine, proc, pid, LONGEST_COMMAND, until)?) {
         return None;
     }
-    let environment = Image::Environment.of_any(proc, pid, LONGEST_ENVIRONMENT, until)?;
+    let environment = patience::read(Image::Environment, proc, pid, LONGEST_ENVIRONMENT, until)?;
     let value = |name: &str| {
         let mut variables = environment.split(|byte| *byte == 0);
         variables.find_map(|variable| variable.strip_prefix(name.as_bytes())?.strip_prefix(b"="))

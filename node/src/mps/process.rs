@@ -9,7 +9,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use crate::proc::image::Image;
-use crate::proc::{self, Stat};
+use crate::proc::{self, Stat, patience};
 
 use super::error::MpsError;
 use super::record::Process;
@@ -114,7 +114,7 @@ pub fn end_starting(pipe: &Path, ids: (u32, u32), patience: Duration) -> Result<
         let proc = Path::new(PROC);
         let bytes = match proc::real_ids(proc, *pid) {
             Ok(Some((user, group))) if user == 0 || (user, group) == ids => {
-                Image::Environment.of_any(proc, *pid, LONGEST_ENVIRONMENT, end)
+                patience::read(Image::Environment, proc, *pid, LONGEST_ENVIRONMENT, end)
             }
             _ => None,
         };

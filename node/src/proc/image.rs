@@ -3,17 +3,12 @@
 //! by one thread and mapped by another), and whoever reads then waits until that process ends.
 //!
 //! So this process reads it only of processes whose real user is root. For any other process, cat(1) does, until a
-//! deadline. `tests/lint` lets no other file name these.
+//! deadline (`patience`). `tests/lint` lets no other file name these.
 
 use std::io;
 use std::path::{Path, PathBuf};
-use std::time::Instant;
 
 use super::{beginning, real_ids};
-use crate::exec::{Asked, program};
-
-/// Debian's and RHEL's.
-const CAT: &str = "/bin/cat";
 
 /// A file of /proc/PID.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,7 +20,7 @@ pub enum Image {
 }
 
 impl Image {
-    fn path(self, proc: &Path, pid: u32) -> PathBuf {
+    pub(super) fn path(self, proc: &Path, pid: u32) -> PathBuf {
         let name = match self {
             Image::CommandLine => "cmdline",
             Image::Environment => "environ",
@@ -42,19 +37,6 @@ impl Image {
             Some((0, _)) => beginning(&self.path(proc, pid), most),
             _ => Ok(None),
         }
-    }
-
-    /// The file's beginning, whoever's the process is; `None` if it is gone, or can't be read until then.
-    pub fn of_any(self, proc: &Path, pid: u32, most: u64, until: Instant) -> Option<Vec<u8>> {
-        if real_ids(proc, pid).ok()??.0 == 0 {
-            return beginning(&self.path(proc, pid), most).ok()?;
-        }
-        let left = until.saturating_duration_since(Instant::now());
-        let asked = Asked::start(program(Path::new(CAT)).arg(self.path(proc, pid)), "").ok()?;
-        let (status, mut bytes, _) =
-            asked.at_most(usize::try_from(most).unwrap_or(usize::MAX)).bytes(left).ok()?;
-        bytes.truncate(usize::try_from(most).unwrap_or(usize::MAX));
-        status.success().then_some(bytes)
     }
 }
 
@@ -74,8 +56,9 @@ pub fn path_in(proc: &Path, pid: u32, ids: (u32, u32), path: &Path) -> Option<Pa
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::proc::patience;
     use std::fs;
-    use std::time::Duration;
+    use std::time::{Duration, Instant};
 
     #[test]
     fn only_roots_are_read_here_and_others_until_a_deadline() {
@@ -91,7 +74,7 @@ mod tests {
         let read = |pid| Image::CommandLine.of_roots(proc, pid, 64).unwrap();
         assert_eq!((read(7), read(8), read(9)), (Some(b"a\0b\0".to_vec()), None, None));
         let soon = || Instant::now() + Duration::from_secs(20);
-        let read = |pid, most| Image::CommandLine.of_any(proc, pid, most, soon());
+        let read = |pid, most| patience::read(Image::CommandLine, proc, pid, most, soon());
         assert_eq!((read(7, 64), read(8, 64)), (Some(b"a\0b\0".to_vec()), Some(b"a\0b\0".to_vec())));
         assert_eq!((read(7, 1), read(9, 64)), (Some(b"a".to_vec()), None));
         assert_eq!(program_of(proc, 8), None);
@@ -102,7 +85,7 @@ mod tests {
         let waits = proc.join("8/environ");
         assert!(std::process::Command::new("mkfifo").arg(&waits).status().unwrap().success());
         let until = Instant::now() + Duration::from_millis(50);
-        assert_eq!(Image::Environment.of_any(proc, 8, 64, until), None);
+        assert_eq!(patience::read(Image::Environment, proc, 8, 64, until), None);
         assert_eq!(Image::Environment.of_roots(proc, 8, 64).unwrap(), None);
     }
 }

@@ -5,7 +5,7 @@ use std::cell::OnceCell;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
-use crate::fence::locate::job_folder;
+use crate::proc::cgroup::job_folder;
 use crate::proc::{STEPD, Stat, beginning, stat, step_daemons, users};
 
 /// How the kernel truncates the names of NVIDIA's MPS server and its control daemon.

@@ -1,15 +1,10 @@
-//! What the daemon says about itself: the path of its configuration and the request grammar of its release.
+//! What the daemon says about itself: the path of its configuration and what its release does.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
-use gpushare::submit::grammar::Spelling;
-
 use crate::text;
-
-/// How this release spells a GRES request; it changed with 23.11 (src/common/gres.c, slurm_protocol_defs.c).
-pub const SPELLING: Spelling = if cfg!(slurm_23_11) { Spelling::Slash } else { Spelling::Colon };
 
 /// Whether an update makes a job's request anew from its strings, as from 23.02 on; before, it changes entries of the
 /// old one (src/slurmctld/job_mgr.c, `_update_job`: `gres_job_state_list_dup`).

@@ -12,7 +12,8 @@
 
 pub mod accounting;
 pub mod daemon;
-mod export;
+#[doc(hidden)]
+pub mod export;
 pub mod guard;
 pub mod log;
 pub mod shared_page;
@@ -23,6 +24,5 @@ pub mod text;
 /// For the export macros only.
 #[doc(hidden)]
 pub mod private {
-    pub use crate::export::run_modify;
     pub use slurm_sys::{SLURM_VERSION_NUMBER, job_desc_msg_t, job_record, spank_t};
 }

@@ -3,10 +3,10 @@
 use std::ffi::{CStr, c_char, c_int};
 use std::ptr::NonNull;
 
+use gpushare::submit::grammar::Spelling;
 use gpushare::submit::request::{Amounts, Batch, Field, Memory, Request};
 use slurm_sys::job_desc_msg_t;
 
-use crate::daemon::SPELLING;
 use crate::text;
 
 mod existing;
@@ -14,6 +14,9 @@ mod shown;
 mod update;
 
 pub use existing::{Existing, Known, Record};
+
+/// How this release spells a GRES request; it changed with 23.11 (src/common/gres.c, slurm_protocol_defs.c).
+const SPELLING: Spelling = if cfg!(slurm_23_11) { Spelling::Slash } else { Spelling::Colon };
 
 /// The job description with which a hook was called: a submission, or the changes of an update.
 #[derive(Debug)]

@@ -1,0 +1,60 @@
+//! What a SPANK plugin exports.
+
+/// Exports a SPANK plugin: each `hook = function, on panic = answer` becomes a symbol. A function takes the step and
+/// the arguments of plugstack.conf. Outside of slurmstepd it is not called, and the hook succeeds.
+#[macro_export]
+macro_rules! export_spank {
+    (name = $name:literal, $($hook:ident = $function:path, on panic = $answer:ident;)+) => {
+        $crate::export_identity!($name, "spank");
+
+        #[allow(missing_docs, reason = "Slurm looks the names up")]
+        mod exports {
+            use std::ffi::{c_char, c_int};
+            use super::*;
+            use $crate::private::spank_t;
+            use $crate::spank::{ReturnCode, arguments, with_step};
+
+            $(
+                /// # Safety
+                /// Called by slurmstepd, srun, sbatch or salloc as a SPANK hook.
+                #[unsafe(no_mangle)]
+                pub unsafe extern "C" fn $hook(handle: spank_t, count: c_int, list: *mut *mut c_char) -> c_int {
+                    $crate::guard::run(stringify!($hook), ReturnCode::$answer.code(), || {
+                        $crate::log::install();
+                        // SAFETY: the arguments with which this hook was called.
+                        let arguments = unsafe { arguments(count, list) };
+                        // SAFETY: the handle with which this hook was called.
+                        let answer = unsafe { with_step(handle, |step| $function(step, &arguments)) };
+                        answer.unwrap_or(ReturnCode::Success).code()
+                    })
+                }
+            )+
+        }
+    };
+}
+
+/// Exports the SPANK hooks that slurmd runs around a job, in a separate process, with a prolog's environment: each
+/// `hook = function` becomes a symbol. They always return 0; anything else drains the node.
+#[macro_export]
+macro_rules! export_spank_job {
+    (name = $name:literal, $($hook:ident = $function:path;)+) => {
+        $crate::export_identity!($name, "spank");
+
+        #[allow(missing_docs, reason = "Slurm looks the names up")]
+        mod exports {
+            use std::ffi::{c_char, c_int};
+            use super::*;
+            use $crate::private::spank_t;
+
+            $(
+                #[unsafe(no_mangle)]
+                pub extern "C" fn $hook(_: spank_t, _: c_int, _: *mut *mut c_char) -> c_int {
+                    $crate::guard::run(stringify!($hook), 0, || {
+                        $function();
+                        0
+                    })
+                }
+            )+
+        }
+    };
+}
