@@ -38,6 +38,7 @@ use std::cmp::{Ordering, Reverse};
 use std::fmt;
 
 use crate::config::{NodeConfig, Overcommit, Packing, UserMix};
+use crate::nvml::answer::GpuState;
 
 /// A GPU as the choice sees it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -69,6 +70,13 @@ pub struct Load {
     pub memory: u64,
     /// Utilization in percent.
     pub utilization: u32,
+}
+
+impl Load {
+    /// What NVML says, if it says both.
+    pub fn of(state: &GpuState) -> Option<Load> {
+        Some(Load { memory: state.used?.into(), utilization: state.utilization? })
+    }
 }
 
 /// The administrator's rules.

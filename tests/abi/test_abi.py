@@ -76,7 +76,7 @@ def test_every_slurm_command_has_all_that_the_spank_plugin_needs(built):
 @plugins
 def test_they_are_small_and_bound_at_load(built, plugin):
     """Bound at load: a Slurm that lacks a name refuses the plugin instead of dying at the first call."""
-    assert (built.folder / plugin).stat().st_size <= 1 << 20
+    assert (built.folder / plugin).stat().st_size <= (900_000 if plugin == "job_submit_gpushare.so" else 1 << 20)
     assert "NOW" in run("readelf", "-dW", built.folder / plugin)
 
 

@@ -372,3 +372,11 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn a_load_has_both_figures() {
+    let state = |used, utilization| GpuState { used, utilization, ..GpuState::default() };
+    assert_eq!(Load::of(&state(Some(1210), Some(37))), Some(Load { memory: 1210, utilization: 37 }));
+    assert_eq!(Load::of(&state(None, Some(37))), None);
+    assert_eq!(Load::of(&state(Some(1210), None)), None);
+}

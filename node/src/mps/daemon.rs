@@ -12,7 +12,7 @@ use super::folder::Locked;
 use super::record::{DaemonRecord, Process};
 use super::start;
 use super::startup::How;
-use super::{daemons, folder, limits_for, process, reach, users};
+use super::{daemons, limits_for, process, reach, users};
 use crate::nvml::{self, Trouble};
 
 /// How many seconds a daemon's answer counts before it is asked again.
@@ -273,7 +273,7 @@ impl LockedDaemon<'_> {
     fn mode_for_others(&self, ledger: &Ledger, uuid: &str) -> Mode {
         let wants = |other: &Daemon| {
             *other != self.daemon
-                && folder::state(&other.folder(&self.config.mps_dir)).exclusive.as_deref() == Some(uuid)
+                && DaemonRecord::of(&other.folder(&self.config.mps_dir)).exclusive.as_deref() == Some(uuid)
                 && users(ledger, *other, None).is_ok_and(|jobs| !jobs.is_empty())
         };
         if daemons(self.config).iter().any(wants) { Mode::ExclusiveProcess } else { Mode::Default }

@@ -21,8 +21,6 @@ use crate::unix;
 const PAUSE: Duration = Duration::from_millis(1);
 /// The minimum time for that, however short `patience` is.
 const LEAST: Duration = Duration::from_secs(5);
-/// No state file is longer.
-const LONGEST_STATE: u64 = 4096;
 
 /// A daemon's locked folder.
 #[derive(Debug)]
@@ -96,15 +94,9 @@ fn try_lock(
     Ok(same.then(locked))
 }
 
-/// What is known about the daemon of a folder, whether the folder is locked or not.
-pub fn state(folder: &Path) -> DaemonRecord {
-    let bytes = root_file::read(&folder.join("state"), LONGEST_STATE).ok().flatten().unwrap_or_default();
-    String::from_utf8(bytes).ok().and_then(|text| text.parse().ok()).unwrap_or_default()
-}
-
 /// How long ago a try failed to set back a GPU's compute mode, if nothing else is left to do about the folder.
 pub fn left_with_mode(folder: &Path) -> Option<Duration> {
-    let left = state(folder);
+    let left = DaemonRecord::of(folder);
     let is_left = left.exclusive.is_some() && left.processes.is_empty() && !left.starting && !left.ending;
     let written = folder.join("state").symlink_metadata().ok().filter(|_| is_left)?.modified().ok()?;
     Some(written.elapsed().unwrap_or(Duration::MAX))
@@ -147,7 +139,7 @@ impl Locked {
 
     /// What is known about the daemon; nothing if the file is missing or damaged.
     pub fn state(&self) -> DaemonRecord {
-        state(&self.folder)
+        DaemonRecord::of(&self.folder)
     }
 
     /// Writes what is known about the daemon.

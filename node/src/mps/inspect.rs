@@ -8,6 +8,7 @@ use crate::mps::service::{Daemon, Limits, Serves};
 
 use super::daemon::LockedDaemon;
 use super::error::MpsError;
+use super::record::DaemonRecord;
 use super::startup::How;
 use super::{folder, process};
 
@@ -47,7 +48,7 @@ pub fn sessions(config: &NodeConfig) -> Option<Vec<u32>> {
     }
     let mut sessions = Vec::new();
     for daemon in super::daemons(config) {
-        for process in folder::state(&daemon.folder(&config.mps_dir)).processes {
+        for process in DaemonRecord::of(&daemon.folder(&config.mps_dir)).processes {
             sessions.push(process.pid);
         }
     }

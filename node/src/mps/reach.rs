@@ -12,8 +12,7 @@ use crate::mps::service::Daemon;
 use crate::proc::image::path_in;
 use crate::unix;
 
-use super::folder;
-use super::record::Process;
+use super::record::{DaemonRecord, Process};
 
 const SHM: &str = "/dev/shm";
 
@@ -63,7 +62,7 @@ pub fn reach(config: &NodeConfig, entry: &Entry) -> Option<Reach> {
     Some(Reach {
         pipe: daemon.pipe(&config.mps_dir),
         device: unix::folder(&folder).and_then(|folder| unix::device(&folder)).ok(),
-        shm: folder::state(&folder).shm,
+        shm: DaemonRecord::of(&folder).shm,
         may_run_without: config.on_mps_failure == OnMpsFailure::Run,
     })
 }

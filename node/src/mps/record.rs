@@ -14,12 +14,17 @@
 //! ```
 
 use std::fmt;
+use std::path::Path;
 use std::str::FromStr;
+
+use gpushare::root_file;
 
 use crate::mps::service::Limits;
 
 const FIRST_LINE: &str = "gpushare-mps 1";
 const LAST_LINE: &str = "end";
+/// No state file is longer.
+const LONGEST: u64 = 4096;
 /// How many daemons of one folder to remember. A daemon that dies may leave servers to its jobs, but few daemons die.
 const MOST: usize = 16;
 
@@ -52,6 +57,12 @@ pub struct Process {
 }
 
 impl DaemonRecord {
+    /// What is known about the daemon of a folder, whether the folder is locked or not.
+    pub fn of(folder: &Path) -> DaemonRecord {
+        let bytes = root_file::read(&folder.join("state"), LONGEST).ok().flatten().unwrap_or_default();
+        String::from_utf8(bytes).ok().and_then(|text| text.parse().ok()).unwrap_or_default()
+    }
+
     /// Adds a daemon; if it is already there, it becomes the latest. Returns those that no longer fit in the record and
     /// must be ended: a user may kill daemons, or pose as one, any number of times.
     #[must_use]

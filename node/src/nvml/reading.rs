@@ -6,7 +6,6 @@
 use std::str::FromStr;
 
 use super::answer::{FIRST_LINE, GpuState, LAST_LINE, MOST_PROCESSES, Measured, Mode};
-use crate::choose::Load;
 use crate::gpu::Gpu;
 use crate::proc::step::{Place, Running};
 
@@ -25,11 +24,6 @@ impl Measured {
 }
 
 impl GpuState {
-    /// The load for the choice: both values or nothing.
-    pub fn load(&self) -> Option<Load> {
-        Some(Load { memory: self.used?.into(), utilization: self.utilization? })
-    }
-
     /// Removes implausible values.
     fn believed(self) -> GpuState {
         let fits = self.used <= self.memory || self.memory.is_none();
@@ -205,19 +199,19 @@ mod tests {
             let text = Measured { limits: false, gpus: vec![state] }.to_string();
             text.parse::<Measured>().unwrap().gpus.remove(0)
         };
-        assert_eq!(read(state("GPU-a")).load(), Some(Load { memory: 1210, utilization: 37 }));
+        assert_eq!(read(state("GPU-a")), state("GPU-a"));
         let full = GpuState { used: Some(46_068), utilization: Some(100), ..state("GPU-a") };
         assert_eq!(read(full.clone()), full);
         let more = read(GpuState { used: Some(46_069), ..state("GPU-a") });
         assert_eq!(
-            (more.memory, more.used, more.load()),
-            (None, None, None),
+            (more.memory, more.used, more.utilization),
+            (None, None, Some(37)),
             "nobody knows which of them is wrong"
         );
         assert_eq!(read(GpuState { memory: None, ..state("GPU-a") }).used, Some(1210));
         assert_eq!(read(GpuState { memory: Some(0), used: Some(0), ..state("GPU-a") }).memory, None);
         let busier = read(GpuState { utilization: Some(101), ..state("GPU-a") });
-        assert_eq!((busier.utilization, busier.load(), busier.memory), (None, None, Some(46_068)));
+        assert_eq!((busier.utilization, busier.memory), (None, Some(46_068)));
     }
 
     proptest::proptest! {

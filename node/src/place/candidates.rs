@@ -1,9 +1,9 @@
 //! Turns the node's state into candidates for the choice.
 
-use crate::choose::Candidate;
+use crate::choose::{Candidate, Load};
 use crate::gpu::{Detail, Inventory};
 use crate::ledger::{Balance, Row};
-use crate::nvml::answer::{GpuState, Measured};
+use crate::nvml::answer::Measured;
 
 /// The node's GPUs as the choice sees them, for a share of that user's. `units` are those that fill each GPU, in
 /// Slurm's order.
@@ -32,7 +32,7 @@ pub fn candidates(
             held: here.iter().any(|row| row.wholes > 0),
             healthy: detail.unfit.is_none() && state.is_none_or(|state| state.fault.is_none()),
             memory: state.and_then(|state| state.memory).map(u64::from),
-            load: state.and_then(GpuState::load),
+            load: state.and_then(Load::of),
         }
     };
     gpus.details.iter().zip(units).map(candidate).collect()

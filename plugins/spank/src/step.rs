@@ -14,7 +14,7 @@ use gpushare_node::fence::mend::Mender;
 use gpushare_node::gpu::{self, Foreign, Gpu, Roots};
 use gpushare_node::job::JobKey;
 use gpushare_node::ledger::{Entry, Holding, Ledger, LedgerError};
-use gpushare_node::mps::{self, Reach};
+use gpushare_node::mps::{Reach, reach};
 use gpushare_slurm::daemon;
 use gpushare_slurm::shared_page::SharedPage;
 use gpushare_slurm::spank::{Kind, Step};
@@ -148,7 +148,7 @@ impl StepState {
         let entry =
             ledger.find(job_id).map(|entry| entry.filter(|entry| Some(entry.user_id) == step.user_id()));
         if let Ok(Some(entry)) = &entry {
-            prepared.reach = mps::reach(config, entry);
+            prepared.reach = reach(config, entry);
         }
         let widens = |entry: &Entry| widens(config, entry);
         let opens = entry.as_ref().is_ok_and(|entry| entry.as_ref().is_some_and(widens));
