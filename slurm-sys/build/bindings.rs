@@ -2,10 +2,11 @@
 
 use std::path::{Path, PathBuf};
 
-const TYPES: [&str; 8] = [
+const TYPES: [&str; 9] = [
     "job_defaults_t",
     "job_desc_msg_t",
     "job_info_msg_t",
+    "partition_info_msg_t",
     "slurm_conf_t",
     "slurm_err_t",
     "slurmdb_assoc_rec_t",
@@ -30,7 +31,7 @@ const FUNCTIONS: [&str; 18] = [
     "find_part_record|pack_part",
     "find_node_record2|find_job_array_rec",
     "pack_job|slurm_msg_t_init|unpack_msg",
-    "slurm_free_job_info_msg",
+    "slurm_free_(job|partition)_info_msg",
 ];
 const VARIABLES: [&str; 18] = [
     "SLURM_VERSION_NUMBER",

@@ -16,6 +16,7 @@ pub mod daemon;
 pub mod export;
 pub mod guard;
 pub mod log;
+mod packed;
 pub mod shared_page;
 pub mod spank;
 pub mod submission;

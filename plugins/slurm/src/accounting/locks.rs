@@ -1,7 +1,6 @@
 //! assoc_mgr's read locks, and the reads from the cache under them: look-ups by Slurm's own functions, passes over its
 //! lists, and the table of TRES.
 
-use std::cell::OnceCell;
 use std::ffi::{CStr, c_char, c_int};
 use std::marker::PhantomData;
 
@@ -19,8 +18,6 @@ const NO: c_int = 0;
 #[derive(Debug)]
 pub(super) struct Locks {
     held: assoc_mgr_lock_t,
-    /// The positions of the GRES in the TRES table, which a decision needs several times.
-    gres: OnceCell<Positions>,
     /// The thread that took the locks must release them.
     _not_send: PhantomData<*const ()>,
 }
@@ -32,7 +29,7 @@ impl Locks {
             assoc_mgr_lock_t { assoc: READ, file: NO, qos: READ, res: NO, tres: READ, user: READ, wckey: NO };
         // SAFETY: seven levels, as assoc_mgr.h declares them; this thread holds no such lock (module doc).
         unsafe { slurm_sys::assoc_mgr_lock(&raw mut held) };
-        Locks { held, gres: OnceCell::new(), _not_send: PhantomData }
+        Locks { held, _not_send: PhantomData }
     }
 
     pub(super) fn qos_named(&self, name: &CStr) -> Option<Qos<'_>> {
@@ -189,28 +186,7 @@ impl Locks {
     /// The names of all GRES among the TRES, such as `gpu:a40` of `gres/gpu:a40`, with their positions in the limit
     /// arrays.
     pub(super) fn gres_names(&self) -> impl Iterator<Item = (usize, &[u8])> {
-        let positions = self.gres.get_or_init(|| self.find_gres());
-        let rest = positions.rest..self.tres_count();
-        let rest = rest.filter_map(|position| self.gres_name(position).map(|name| (position, name)));
-        let known = positions.first.iter().take(positions.count).map(|(position, name)| {
-            // SAFETY: a name of the table, which stays under the tres lock, which `self` is.
-            (*position, unsafe { &**name })
-        });
-        known.chain(rest)
-    }
-
-    fn find_gres(&self) -> Positions {
-        let none: *const [u8] = b"".as_slice();
-        let mut found = Positions { first: [(0, none); 16], count: 0, rest: 0 };
-        while found.rest < self.tres_count() {
-            if let Some(name) = self.gres_name(found.rest) {
-                let Some(place) = found.first.get_mut(found.count) else { break };
-                *place = (found.rest, name);
-                found.count += 1;
-            }
-            found.rest += 1;
-        }
-        found
+        (0..self.tres_count()).filter_map(|position| self.gres_name(position).map(|name| (position, name)))
     }
 
     #[allow(clippy::unused_self, reason = "the count is right only while the locks are held")]
@@ -235,14 +211,6 @@ impl Locks {
         // SAFETY: null or a C string that stays under the tres lock, which `self` is.
         unsafe { text::bytes(name) }?.strip_prefix(b"gres/")
     }
-}
-
-/// The first sixteen GRES by position and name. On a cluster with more, the others are from `rest` on.
-#[derive(Debug)]
-struct Positions {
-    first: [(usize, *const [u8]); 16],
-    count: usize,
-    rest: usize,
 }
 
 /// Shows every record of one of the cache's lists.
@@ -348,14 +316,24 @@ pub(super) fn default_memory() -> DefaultMemory {
     let of_cpu_or_node = unsafe { (*configuration).def_mem_per_cpu };
     // SAFETY: the same.
     let defaults = unsafe { (*configuration).job_defaults_list };
+    // SAFETY: null, or a list of such records, which stay under that lock (src/common/job_resources.c,
+    // job_defaults_copy).
+    let of_gpu = unsafe { default_of_gpu(defaults) };
+    DefaultMemory { of_node: is_given(of_cpu_or_node), of_gpu }
+}
+
+/// Whether a list of defaults gives a job memory for each GPU; `None` if it doesn't say.
+///
+/// # Safety
+/// `defaults` is null or a list of such records, which stay unchanged during the call.
+pub(super) unsafe fn default_of_gpu(defaults: *mut slurm_sys::xlist) -> Option<bool> {
     let mut of_gpu = None;
     let look = |record: &slurm_sys::job_defaults_t| {
         if u32::from(record.type_) == slurm_sys::JOB_DEF_MEM_PER_GPU {
             of_gpu = Some(record.value > 0);
         }
     };
-    // SAFETY: null, or a list of such records, which stay under that lock (src/common/job_resources.c,
-    // job_defaults_copy).
+    // SAFETY: the caller's promise.
     unsafe { each(defaults, look) };
-    DefaultMemory { of_node: is_given(of_cpu_or_node), of_gpu }
+    of_gpu
 }

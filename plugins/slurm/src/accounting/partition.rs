@@ -1,18 +1,16 @@
 //! How many nodes partitions allow a job, and their default memory for a job that requests none. A partition's record
-//! has a different layout in every micro release, so this reads it in the form that slurmctld sends to a client: the
-//! protocol defines that layout, and its first fields and its last one are the same from 22.05 to 26.05.
+//! has a different layout in every micro release, so slurmctld packs it as it does for a client, and Slurm's library
+//! unpacks it.
 
 use std::ffi::CStr;
 
 use gpushare::submit::policy::DefaultMemory;
 use gpushare::submit::request::{Names, Partitions, Request};
 
-use super::locks::{self, Locks, is_given};
-use crate::text;
+use slurm_sys::{partition_info_msg_t, partition_info_t};
 
-/// slurmctld checks, the newest release first, whether the client's protocol is at least that of a release, so this
-/// selects slurmctld's own.
-const NEWEST: u16 = u16::MAX;
+use super::locks::{self, Locks, is_given};
+use crate::{packed, text};
 
 /// A partition's size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,114 +56,52 @@ fn allowed(sizes: &[Size], request: &Request, all: bool) -> Option<u32> {
 }
 
 fn size_of_partition(name: &CStr) -> Option<Size> {
-    packed(name, |packed| read(packed, name.to_bytes()))
+    shown(name, |part| Size { most: part.max_nodes, nodes: part.total_nodes, cpus: part.total_cpus })
 }
 
 /// A partition's own defaults for a job that requests no memory; `None` if the partition doesn't exist.
 pub(super) fn default_memory(name: &[u8]) -> Option<DefaultMemory> {
-    text::with_c_string(name, |name| packed(name, |packed| memory(packed, name.to_bytes())))
+    text::with_c_string(name, |name| {
+        shown(name, |part| DefaultMemory {
+            of_node: is_given(part.def_mem_per_cpu),
+            // SAFETY: null, or a list of such records, which nothing else uses (src/common/slurm_protocol_pack.c,
+            // `_unpack_partition_info_members`).
+            of_gpu: unsafe { locks::default_of_gpu(part.job_defaults_list) },
+        })
+    })
 }
 
 /// Shows the partition in the form that slurmctld sends.
 #[doc(alias = "find_part_record")]
-fn packed<T>(name: &CStr, show: impl FnOnce(&[u8]) -> Option<T>) -> Option<T> {
+fn shown<T>(name: &CStr, show: impl FnOnce(&partition_info_t) -> T) -> Option<T> {
     // SAFETY: the name is only read; the partition lock, which callers of job_submit and job_modify hold, keeps the
     // record valid.
     let record = unsafe { slurm_sys::find_part_record(name.as_ptr().cast_mut()) };
     if record.is_null() {
         return None;
     }
-    // SAFETY: a buffer of Slurm's, which grows as it is written (src/common/pack.c).
-    let buffer = unsafe { slurm_sys::init_buf(1024) };
-    if buffer.is_null() {
-        return None;
-    }
-    // SAFETY: the record and the buffer from above; writes the record as this release sends it
-    // (src/slurmctld/partition_mgr.c).
-    unsafe { slurm_sys::pack_part(record, buffer, NEWEST) };
-    // SAFETY: made above; its first members are those of slurm_exports.h in every release.
-    let head = unsafe { (*buffer).head };
-    // SAFETY: the same.
-    let length = unsafe { (*buffer).processed };
-    let length = usize::try_from(length).unwrap_or(0);
-    // SAFETY: `processed` bytes were written from `head` on.
-    let written = unsafe { std::slice::from_raw_parts(head.cast::<u8>(), length) };
-    let found = show(written);
-    // SAFETY: made above, not used afterwards.
-    unsafe { slurm_sys::free_buf(buffer) };
-    found
-}
-
-/// Reads cpu_bind, grace_time, max_time, default_time, max_nodes, min_nodes, total_nodes and total_cpus: big-endian
-/// numbers of 32 bits.
-fn read(packed: &[u8], name: &[u8]) -> Option<Size> {
-    let mut numbers = numbers(packed, name)?.skip(4);
-    let most = numbers.next()?;
-    Some(Size { most, nodes: numbers.nth(1)?, cpus: numbers.next()? })
-}
-
-/// After total_cpus comes def_mem_per_cpu, of 64 bits. At the very end comes job_defaults_list: the number of
-/// entries, and each entry's type in 16 bits and value in 64 (src/slurmctld/partition_mgr.c, `pack_part`).
-fn memory(packed: &[u8], name: &[u8]) -> Option<DefaultMemory> {
-    let mut numbers = numbers(packed, name)?.skip(8);
-    let of_cpu_or_node = [numbers.next()?, numbers.next()?];
-    let of_gpu = defaults(packed).into_iter().find(|(kind, _)| *kind == slurm_sys::JOB_DEF_MEM_PER_GPU);
-    let [high, low] = of_cpu_or_node.map(u64::from);
-    Some(DefaultMemory { of_node: is_given((high << 32) | low), of_gpu: of_gpu.map(|(_, value)| value > 0) })
-}
-
-/// There are two types, each at most once. The end of a text comes before the list, and can't be such a number.
-fn defaults(packed: &[u8]) -> Vec<(u32, u64)> {
-    const EACH: usize = 10;
-    let list = |count: u8| {
-        let length = 4 + usize::from(count) * EACH;
-        let (said, list) = number(packed.get(packed.len().checked_sub(length)?..)?)?;
-        let (list, rest) = list.as_chunks::<EACH>();
-        let read = list.iter().map(|[high, low, value @ ..]| {
-            (u32::from(u16::from_be_bytes([*high, *low])), u64::from_be_bytes(*value))
-        });
-        let read: Vec<_> = read.collect();
-        let known = [slurm_sys::JOB_DEF_CPU_PER_GPU, slurm_sys::JOB_DEF_MEM_PER_GPU];
-        let is_it = said == u32::from(count) && rest.is_empty();
-        (is_it && read.iter().all(|(kind, _)| known.contains(kind))).then_some(read)
+    let pack = |buffer| {
+        // SAFETY: the record and a buffer of Slurm's; writes the record as this release sends it
+        // (src/slurmctld/partition_mgr.c).
+        unsafe { slurm_sys::pack_part(record, buffer, packed::NEWEST) };
     };
-    [2, 1].into_iter().find_map(list).unwrap_or_default()
-}
-
-/// The numbers after the name. The name comes first: its length including the NUL, then its bytes.
-fn numbers<'p>(packed: &'p [u8], name: &[u8]) -> Option<impl Iterator<Item = u32> + use<'p>> {
-    let (length, rest) = number(packed)?;
-    let (packed_name, rest) = rest.split_at_checked(usize::try_from(length).ok()?)?;
-    let same = packed_name.strip_suffix(b"\0") == Some(name);
-    let numbers = std::iter::successors(number(rest), |(_, rest)| number(rest));
-    same.then(|| numbers.map(|(number, _)| number))
-}
-
-fn number(packed: &[u8]) -> Option<(u32, &[u8])> {
-    let (bytes, rest) = packed.split_first_chunk()?;
-    Some((u32::from_be_bytes(*bytes), rest))
+    let message = packed::with_packed(pack, |written| packed::unpacked(packed::PARTITION, written))??;
+    let message: *mut partition_info_msg_t = message.cast().as_ptr();
+    // SAFETY: what the library made of a message of this kind.
+    let only = unsafe { (*message).partition_array };
+    // SAFETY: null, or the only partition.
+    let found = unsafe { only.as_ref() }.map(show);
+    // SAFETY: made by the library, not used afterwards.
+    unsafe { slurm_sys::slurm_free_partition_info_msg(message) };
+    found
 }
 
 #[cfg(test)]
 mod tests {
     use gpushare::submit::grammar::Spelling;
-    use gpushare::submit::policy::DefaultMemory;
     use gpushare::submit::request::Request;
 
-    use super::{Size, allowed, memory, read};
-
-    #[test]
-    fn the_numbers_after_the_name_are_it() {
-        let mut packed = b"\0\0\0\x02p\0".to_vec();
-        for number in 1_u32..=8 {
-            packed.extend(number.to_be_bytes());
-        }
-        assert_eq!(read(&packed, b"p"), Some(Size { most: 5, nodes: 7, cpus: 8 }));
-        assert_eq!(read(&packed, b"q"), None, "another record than asked for");
-        for length in 0..packed.len() {
-            assert_eq!(read(&packed[..length], b"p"), None, "{length} bytes");
-        }
-    }
+    use super::{Size, allowed};
 
     #[test]
     fn of_several_partitions_the_most_that_can_hold_the_job_counts() {
@@ -200,49 +136,5 @@ mod tests {
             assert_eq!(size(1).holds(&request), holds, "{request:?}");
         }
         assert!(size(u32::MAX).holds(&of(Some(u32::MAX), Some(1))));
-    }
-
-    /// The beginning as 24.11 sends a partition without texts, and the end as 22.05 sends it.
-    #[test]
-    fn the_memory_is_after_the_first_numbers_and_at_the_end() {
-        let packed = |of_node: u64, texts: &[u8], defaults: &[(u16, u64)]| {
-            let mut packed = b"\0\0\0\x02p\0".to_vec();
-            (1_u32..=8).for_each(|number| packed.extend(number.to_be_bytes()));
-            packed.extend(of_node.to_be_bytes());
-            packed.extend(texts);
-            match defaults {
-                [] => packed.extend(slurm_sys::NO_VAL.to_be_bytes()),
-                all => packed.extend(u32::try_from(all.len()).unwrap().to_be_bytes()),
-            }
-            for (kind, value) in defaults {
-                packed.extend(kind.to_be_bytes());
-                packed.extend(value.to_be_bytes());
-            }
-            packed
-        };
-        const MEM_PER_CPU: u64 = 1 << 63;
-        let (cpus, mem) = (slurm_sys::JOB_DEF_CPU_PER_GPU, slurm_sys::JOB_DEF_MEM_PER_GPU);
-        let [cpus, mem] = [cpus, mem].map(|kind| u16::try_from(kind).unwrap());
-        for (of_node, defaults, expected) in [
-            (0, vec![], (None, None)),
-            (4096, vec![], (Some(true), None)),
-            (MEM_PER_CPU | 1024, vec![], (Some(true), None)),
-            (MEM_PER_CPU, vec![], (Some(false), None)),
-            (0, vec![(cpus, 4)], (None, None)),
-            (0, vec![(mem, 4)], (None, Some(true))),
-            (0, vec![(mem, 0)], (None, Some(false))),
-            (0, vec![(cpus, 4), (mem, 1 << 32)], (None, Some(true))),
-            (0, vec![(mem, 1 << 40), (cpus, 0)], (None, Some(true))),
-        ] {
-            let expected = DefaultMemory { of_node: expected.0, of_gpu: expected.1 };
-            for texts in [&[0; 60][..], b"\0\0\0\x09cpu=4,gr\0\0\0\0\x01\0", b"\0\0\0\x01\0\0\x01\0\0"] {
-                let packed = packed(of_node, texts, &defaults);
-                assert_eq!(memory(&packed, b"p"), Some(expected), "{of_node} {defaults:?} {texts:?}");
-                assert_eq!(memory(&packed, b"q"), None);
-                for length in 0..packed.len() {
-                    let _ = memory(&packed[..length], b"p");
-                }
-            }
-        }
     }
 }

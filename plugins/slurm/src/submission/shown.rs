@@ -10,13 +10,7 @@ use std::ptr::NonNull;
 
 use slurm_sys::{assoc_mgr_lock_t, job_info, packed_t};
 
-use crate::text;
-
-/// How many jobs there are, and two times (src/slurmctld/job_mgr.c, `_pack_init_job_info`).
-const HEAD: [u8; 20] = [0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
-
-/// RESPONSE_JOB_INFO (src/common/slurm_protocol_defs.h).
-const JOB_INFO: u16 = 2004;
+use crate::{packed, text};
 
 /// Flags that a rule reads.
 const FLAGS: u64 = slurm_sys::JOB_USE_MIN_NODES
@@ -36,7 +30,7 @@ pub(super) struct Shown {
     packed: Vec<u8>,
     /// What a rule reads of it.
     read: Vec<u8>,
-    /// Which bytes after the head were looked into, and whether another one may be there.
+    /// Which bytes were looked into, and whether another one may be there.
     looked: Vec<Option<bool>>,
 }
 
@@ -48,7 +42,7 @@ impl Shown {
     #[doc(alias = "pack_job")]
     pub unsafe fn of(record: *mut slurm_sys::job_record) -> Option<(Shown, Unpacked, u32)> {
         // SAFETY: the caller's promise.
-        let packed = unsafe { with_packed(record, |packed| [&HEAD, packed].concat()) }?;
+        let packed = unsafe { with_packed(record, |packed| packed.to_vec()) }?;
         let unpacked = Unpacked::of(&packed)?;
         let (read, fewest_nodes) = read(unpacked.job()?)?;
         Some((Shown { looked: vec![None; packed.len()], packed, read }, unpacked, fewest_nodes))
@@ -65,9 +59,8 @@ impl Shown {
     }
 
     fn reads_like(&mut self, other: &[u8]) -> bool {
-        let (_, ours) = self.packed.split_at(HEAD.len());
-        if ours.len() == other.len() {
-            let differs = |at: &usize| ours.get(*at) != other.get(*at);
+        if self.packed.len() == other.len() {
+            let differs = |at: &usize| self.packed.get(*at) != other.get(*at);
             let looked: Vec<(usize, Option<bool>)> = (0..other.len())
                 .filter(differs)
                 .map(|at| (at, self.looked.get(at).copied().flatten()))
@@ -75,18 +68,18 @@ impl Shown {
             if looked.iter().all(|(_, may_differ)| *may_differ == Some(true)) {
                 return true;
             }
-            if looked.len() <= MOST_LOOKED_INTO && self.is_read_of(&[&HEAD, other].concat()) {
+            if looked.len() <= MOST_LOOKED_INTO && self.is_read_of(other) {
                 let news = looked.iter().filter(|(_, known)| known.is_none());
                 news.for_each(|(at, _)| self.look_into(*at, other.get(*at).copied().unwrap_or_default()));
                 return true;
             }
         }
-        self.is_read_of(&[&HEAD, other].concat())
+        self.is_read_of(other)
     }
 
     fn look_into(&mut self, at: usize, byte: u8) {
         let mut changed = self.packed.clone();
-        if let Some(place) = changed.get_mut(HEAD.len() + at) {
+        if let Some(place) = changed.get_mut(at) {
             *place = byte;
         }
         let may_differ = self.is_read_of(&changed);
@@ -106,67 +99,29 @@ impl Shown {
 /// # Safety
 /// As for [`Shown::of`].
 unsafe fn with_packed<T>(record: *mut slurm_sys::job_record, show: impl FnOnce(&[u8]) -> T) -> Option<T> {
-    // SAFETY: a buffer of Slurm's, which grows as it is written (src/common/pack.c).
-    let buffer = unsafe { slurm_sys::init_buf(2048) };
-    if buffer.is_null() {
-        return None;
-    }
-    // As `pack_one_job` of slurmctld does. The call would release a lock on QOSes that it doesn't always take itself.
-    let mut held = assoc_mgr_lock_t { assoc: 0, file: 0, qos: READ, res: 0, tres: 0, user: READ, wckey: 0 };
-    // SAFETY: seven levels, as assoc_mgr.h declares them; this thread holds no such lock (the caller's promise).
-    unsafe { slurm_sys::assoc_mgr_lock(&raw mut held) };
-    // SAFETY: the caller's promise; the newest form that this slurmctld has, without details.
-    unsafe { slurm_sys::pack_job(record, 0, buffer, NEWEST, 0, true) };
-    // SAFETY: locked above.
-    unsafe { slurm_sys::assoc_mgr_unlock(&raw mut held) };
-    // SAFETY: made above; its first members are those of slurm_exports.h in every release.
-    let head = unsafe { (*buffer).head };
-    // SAFETY: the same.
-    let length = usize::try_from(unsafe { (*buffer).processed }).unwrap_or(0);
-    let shown = (length > 0).then(|| {
-        // SAFETY: `processed` bytes were written from `head` on.
-        show(unsafe { std::slice::from_raw_parts(head.cast::<u8>(), length) })
-    });
-    // SAFETY: made above, not used afterwards.
-    unsafe { slurm_sys::free_buf(buffer) };
-    shown
+    let pack = |buffer: *mut packed_t| {
+        // As `pack_one_job` of slurmctld does. `pack_job` would release a lock on QOSes that it doesn't always take.
+        let mut held =
+            assoc_mgr_lock_t { assoc: 0, file: 0, qos: READ, res: 0, tres: 0, user: READ, wckey: 0 };
+        // SAFETY: seven levels, as assoc_mgr.h declares them; this thread holds no such lock (the caller's promise).
+        unsafe { slurm_sys::assoc_mgr_lock(&raw mut held) };
+        // SAFETY: the caller's promise; the newest form that this slurmctld has, without details.
+        unsafe { slurm_sys::pack_job(record, 0, buffer, packed::NEWEST, 0, true) };
+        // SAFETY: locked above.
+        unsafe { slurm_sys::assoc_mgr_unlock(&raw mut held) };
+    };
+    packed::with_packed(pack, show)
 }
 
 const READ: c_int = 1;
-
-/// Above every version of Slurm's protocol, so slurmctld and its library take the newest.
-const NEWEST: u16 = u16::MAX - 2;
 
 /// A message with one job, in Slurm's memory.
 #[derive(Debug)]
 pub struct Unpacked(NonNull<slurm_sys::job_info_msg_t>);
 
 impl Unpacked {
-    /// Has Slurm's library unpack it.
-    #[doc(alias = "unpack_msg")]
     fn of(packed: &[u8]) -> Option<Unpacked> {
-        // SAFETY: a C structure of numbers and pointers, for which all zeros are a valid value.
-        let mut message: slurm_sys::message_t = unsafe { std::mem::zeroed() };
-        // SAFETY: larger than Slurm's own, which the call fills (slurm_exports.h).
-        unsafe { slurm_sys::slurm_msg_t_init(&raw mut message) };
-        let unset = slurm_sys::UNSET_U16;
-        if (message.msg_type, message.protocol_version) != (unset, unset) {
-            return None; // This release has another layout.
-        }
-        (message.msg_type, message.protocol_version) = (JOB_INFO, NEWEST);
-        let length = u32::try_from(packed.len()).ok()?;
-        // SAFETY: a buffer of that size.
-        let buffer = unsafe { slurm_sys::init_buf(length) };
-        if buffer.is_null() {
-            return None;
-        }
-        // SAFETY: `init_buf` made room for as many bytes.
-        unsafe { std::ptr::copy_nonoverlapping(packed.as_ptr(), head_of(buffer), packed.len()) };
-        // SAFETY: a message of that kind and a buffer with its text; whatever it says, the library reads within it.
-        let code = unsafe { slurm_sys::unpack_msg(&raw mut message, buffer) };
-        // SAFETY: made above, not used afterwards.
-        unsafe { slurm_sys::free_buf(buffer) };
-        NonNull::new(message.data.cast()).filter(|_| code == 0).map(Unpacked)
+        packed::unpacked(packed::JOB, packed).map(|message| Unpacked(message.cast()))
     }
 
     pub(super) fn job(&self) -> Option<&job_info> {
@@ -183,11 +138,6 @@ impl Drop for Unpacked {
         // SAFETY: made by the library, not used afterwards.
         unsafe { slurm_sys::slurm_free_job_info_msg(self.0.as_ptr()) }
     }
-}
-
-fn head_of(buffer: *mut packed_t) -> *mut u8 {
-    // SAFETY: made by `init_buf`; its first members are those of slurm_exports.h in every release.
-    unsafe { (*buffer).head }.cast()
 }
 
 /// What a rule reads of a job, one after another, and the least number of nodes, which is in Slurm's words only in
