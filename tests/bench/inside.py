@@ -1,18 +1,41 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Time inside job_submit() of a real slurmctld, gpushare's and job_submit/lua's, for the same submissions.
-
-Touches its own box only.
+"""Time inside job_submit() of a real slurmctld, gpushare's and job_submit/lua's, for the same submissions; and that of
+gpushare as it was at another commit. Touches its own box, and target/before, where such builds stay.
 """
 
+import os
+import shutil
+import subprocess
 from pathlib import Path
 from statistics import median
 
 from boxes import HERE, TOP, Box, compiled
 from stats import row
 
-# In timed.c's order. A multiple of three a visit, so that all of them have their turn.
+# In timed.c's order. A multiple of three and four a visit, so that all of them have their turn.
 SIDES = ["gpushare", "lua", "look-up alone"]
-VISIT = 21
+VISIT = 24
+
+
+def built(commit, release):
+    """gpushare's plugin as it was at COMMIT, for RELEASE: a file of this machine."""
+    git = lambda *words: subprocess.run(["git", "-C", TOP, *words], check=True, stdout=subprocess.PIPE).stdout
+    commit = git("rev-parse", "--short=12", f"{commit}^{{commit}}").decode().strip()
+    folder = TOP / "target/before"
+    plugin = folder / f"{commit}-{release}.so"
+    if not plugin.exists():
+        print(f"bench: building {commit} for Slurm {release}", flush=True)
+        source = folder / "source"
+        shutil.rmtree(source, ignore_errors=True)
+        source.mkdir(parents=True)
+        subprocess.run(["tar", "-x", "-C", source], input=git("archive", commit), check=True)
+        include = subprocess.run([TOP / "tests/lab/lab", "include", release], check=True, stdout=subprocess.PIPE).stdout
+        build = ["packaging/cargo", "build", "--quiet", "--locked", "--release", "-p", "job_submit_gpushare"]
+        slurm = {**os.environ, "SLURM_INCLUDE_DIR": include.decode().strip()}
+        subprocess.run([*build, "--target-dir", source / "target"], cwd=source, env=slurm, check=True)
+        shutil.copy(source / "target/release/libjob_submit_gpushare.so", plugin)
+        shutil.rmtree(source)
+    return commit, plugin
 
 
 def restart(box):
@@ -28,16 +51,20 @@ def report(box):
     box.ok(asked, "alice")
     box.run(["scancel", "--user=alice"])
     lines = [line.split() for line in box.run(["cat", "/lab/out/inside"]).stdout.splitlines()]
-    return {side: [int(time) for who, time in lines if int(who) == at] for at, side in enumerate(SIDES)}
+    times = {side: [int(time) for who, time in lines if int(who) == at] for at, side in enumerate([*SIDES, "before"])}
+    return {side: noted for side, noted in times.items() if noted}
 
 
-def measure(release, folder, rounds, blocks):
-    """Rows of the table; a round is a slurmctld of its own."""
+def measure(release, folder, rounds, blocks, before=None):
+    """Rows of the table; a round is a slurmctld of its own. BEFORE is a commit, or None."""
     found = []
     with Box("inside", release, TOP / "docs/examples/contributors", HERE / "conf") as box:
         plugin = compiled(HERE / "timed.c", release, Path(folder) / "job_submit_timed.so", "-shared", "-fPIC")
         client = box.client(compiled(HERE / "submit.c", release, Path(folder) / "submit", "-lslurm"), user="alice")
         box.install(plugin, box.plugin_folder())
+        if before:
+            before, plugin = built(before, release)
+            box.install(shutil.copy(plugin, Path(folder) / "job_submit_before.so"), box.plugin_folder())
         for _ in range(rounds):
             restart(box)
             client.ask(f"library {VISIT}")  # warms up
@@ -45,12 +72,16 @@ def measure(release, folder, rounds, blocks):
             for _ in range(blocks):
                 client.ask(f"library {VISIT}")
             found.append(report(box))
+    sides = [*SIDES, "before"] if before else SIDES
     for times in found:
         looked = median(times["look-up alone"])
         times["gpushare without it"] = [max(time - looked, 1) for time in times["gpushare"]]
-    medians = {side: median(time for times in found for time in times[side]) / 1000 for side in SIDES}
-    return [
+    medians = {side: median(time for times in found for time in times[side]) / 1000 for side in sides}
+    rows = [
         row("inside slurmctld: lua / gpushare", found, "lua", "gpushare"),
         row("inside slurmctld: lua / gpushare less the look-up", found, "lua", "gpushare without it"),
-        "inside slurmctld, this run: " + ", ".join(f"{side} {time:.1f} us" for side, time in medians.items()),
     ]
+    if before:
+        rows.append(row(f"inside slurmctld: gpushare / {before}", found, "gpushare", "before"))
+    said = ", ".join(f"{before if side == 'before' else side} {time:.1f} us" for side, time in medians.items())
+    return [*rows, f"inside slurmctld, this run: {said}"]

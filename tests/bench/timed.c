@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //
 // job_submit_timed.so: a plugin for slurmctld that asks, by turns, gpushare, job_submit/lua or nobody about a submission
-// and notes how long it took. "Nobody" only locks and looks the QOS up, in C: what any plugin must do that wants to know a
-// QOS's limits. None of the three changes a job with a QOS and a typed GPU.
+// and notes how long it took; and job_submit_before.so, another build of gpushare, if that is there. "Nobody" only locks
+// and looks the QOS up, in C: what any plugin must do that wants to know a QOS's limits. None of them changes a job with a
+// QOS and a typed GPU.
 // A job named "report" makes it write lines "WHO NANOSECONDS" into /lab/out/inside and forget them.
 #define _GNU_SOURCE // dladdr
 #include <dlfcn.h>
@@ -29,9 +30,10 @@ extern void assoc_mgr_lock(assoc_mgr_lock_t *), assoc_mgr_unlock(assoc_mgr_lock_
 extern int assoc_mgr_fill_in_qos(void *, slurmdb_qos_rec_t *, int, slurmdb_qos_rec_t **, bool);
 
 typedef int (*submit_t)(job_desc_msg_t *, uint32_t, char **);
-enum { GPUSHARE, LUA, LOOK_UP, KINDS };
-static const char *const files[] = {"job_submit_gpushare.so", "job_submit_lua.so"};
+enum { GPUSHARE, LUA, LOOK_UP, BEFORE, KINDS };
+static const char *const files[] = {"job_submit_gpushare.so", "job_submit_lua.so", NULL, "job_submit_before.so"};
 static submit_t submits[KINDS];
+static unsigned kinds = KINDS;
 static struct {
     unsigned who;
     long long time;
@@ -61,14 +63,14 @@ static submit_t load(const char *file) {
 }
 
 int init(void) {
-    for (int i = 0; i < LOOK_UP; i++) {
-        submits[i] = load(files[i]);
-        if (!submits[i]) {
+    for (int i = 0; i < KINDS; i++) {
+        submits[i] = files[i] ? load(files[i]) : look_up;
+        if (!submits[i] && i != BEFORE) {
             slurm_error("job_submit/timed: cannot load %s", files[i]);
             return SLURM_ERROR;
         }
     }
-    submits[LOOK_UP] = look_up;
+    kinds = submits[BEFORE] ? KINDS : BEFORE;
     return SLURM_SUCCESS;
 }
 
@@ -86,7 +88,7 @@ int job_submit(job_desc_msg_t *job, uint32_t submitter, char **message) {
         report();
     } else {
         unsigned at = count < MOST ? count++ : MOST - 1;
-        found[at].who = at % KINDS;
+        found[at].who = at % kinds;
         long long start = now();
         code = submits[found[at].who](job, submitter, message);
         found[at].time = now() - start;

@@ -61,6 +61,8 @@ CHANGES = {
 @pytest.mark.parametrize("change", CHANGES)
 def test_a_task_with_other_gpus_stays_below_no_limit(arrays, change):
     """The others' GPUs would count in the partition, and this one's not."""
+    if not arrays.moves:
+        pytest.skip("22.05 adds no entry without a type to a request")
     arrays.cluster.ok("echo GovernedPartitions=all >>/etc/slurm/gpushare.conf")
     try:
         refused = lambda: arrays.cluster.run("sbatch --test-only -p all --gres=gpu:1 --wrap true", "alice").returncode
