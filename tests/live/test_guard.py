@@ -8,7 +8,7 @@ import sys
 
 import pytest
 from clusters import clusters
-from lab import TOP
+from lab import CASES, TOP
 
 SIEGE = TOP / "tests/siege"
 sys.path.insert(0, str(SIEGE))
@@ -19,7 +19,7 @@ import ways
 from box import Box
 from lab import BOXES, RELEASES
 
-PLAIN = [SIEGE / "conf", SIEGE / "conf-plain"]
+PLAIN = [SIEGE / "conf", SIEGE / "conf-plain", CASES / "guard"]
 guarded = clusters("guard", conf=PLAIN)
 # The same where systemd is, for the timer's unit.
 with_units = clusters("guard-unit", conf=PLAIN, cgroup="v2", systemd=True, in_turn=True)
@@ -32,6 +32,7 @@ A40S = ["-x", "h1,m1"]
 @pytest.fixture
 def lab(guarded):
     guarded.write(CONF, RULES)
+    guarded.ok("scontrol update partition=limited qos=of_partition")  # slurmctld starts before there are QOSes
     yield guarded
     guarded.cancel_all()
     guarded.write(CONF, RULES)
@@ -128,6 +129,69 @@ def test_a_task_of_an_array_is_requeued_and_held_alone_and_what_can_not_be_reque
     assert lab.run(["scontrol", "release", deed["job"]], user="bob").returncode
     assert "Priority=0 " in lab.ok(["scontrol", "-o", "show", "job", deed["job"]])
     lab.wait(lambda: "limit" not in {one["what"] for one in over(lab)}, "no limit exceeded")
+
+
+def findings(lab):
+    """What is over a limit, by whose, of what and how many, each once."""
+    over_now = [one for one in over(lab) if one["what"] == "limit"]
+    return {(one["whose"], one["limit_kind"], one["tres"], one["held"], one["limit"]) for one in over_now}
+
+
+def test_limits_of_a_partitions_own_qos_are_judged(lab):
+    """A request without a type passes it, as it does a job's QOS."""
+    in_it = ["-p", "limited"]
+    running(lab, "--gres=gpu:a40:2", *in_it, qos="normal")
+    assert findings(lab) == set()
+    beyond = running(lab, "--gres=gpu:1", *in_it, qos="normal", user="bob")
+    assert findings(lab) == {("QOS of_partition", "GrpTRES", "gres/gpu:a40", 3, 2)}
+    # It comes before the same limit of the job's QOS: each counts for the one that Slurm applies to it.
+    running(lab, "--gres=gpu:a40:2", qos="qos_lafferty")
+    assert findings(lab) == {("QOS of_partition", "GrpTRES", "gres/gpu:a40", 3, 2)}
+    status, report, _ = ended(acting(lab, "cancel"))
+    assert (status, [one["job"] for one in report["acted"]]) == (1, [beyond]), report
+    assert lab.finished(beyond) == "CANCELLED"
+
+
+def test_units_of_shares_are_judged_by_type(lab):
+    """An account's limit on a type of shares counts no share that names none."""
+    share = lambda text, **more: running(lab, "--account=lab", f"--gres=gpushare:{text}", qos="normal", **more)
+    share("a40:20"), share("h100:60", nodes=["-w", "h1"])
+    assert findings(lab) == set()
+    share("5", user="bob")
+    assert findings(lab) == {("account lab", "GrpTRES", "gres/gpushare:a40", 25, 20)}
+    both = {one["counted_by"] for one in over(lab)}
+    assert both == {"AllocTRES", "devices"}
+    # Whole GPUs where only shares are limited, and shares where only GPUs are.
+    running(lab, "--gres=gpu:1", qos="qos_units"), running(lab, "--gres=gpushare:10", qos="qos_user")
+    uncounted = {(one["whose"], one["tres"]) for one in over(lab) if one["what"] == "uncounted"}
+    assert uncounted == {("QOS qos_units", "gres/gpu"), ("QOS qos_user", "gres/gpushare")}
+
+
+@pytest.mark.parametrize("qos, partition, gres, change, found", [
+    ("qos_lafferty", "p", "gpu:a40:1", "GrpTRES=gres/gpu:a40=1", ("QOS qos_lafferty", "GrpTRES", "gres/gpu:a40", 2, 1)),
+    ("qos_units", "p", "gpushare:20", "GrpTRES=gres/gpushare=30",
+     ("QOS qos_units", "GrpTRES", "gres/gpushare", 40, 30)),
+    ("bills", "billed", "gpu:a40:1", "GrpTRES=billing=7", ("QOS bills", "GrpTRES", "billing", 8, 7)),
+    ("bills_each", "billed", "gpu:a40:1", "MaxTRESPerUser=billing=7",
+     ("QOS bills_each", "MaxTRESPerUser", "billing", 8, 7)),
+    ("normal", "limited", "gpu:a40:1", "GrpTRES=gres/gpu:a40=1", ("QOS of_partition", "GrpTRES", "gres/gpu:a40", 2, 1)),
+])
+def test_a_limit_that_was_lowered_counts_for_the_jobs_that_run(lab, qos, partition, gres, change, found):
+    """As audit.md says: guard doesn't know when a limit changed. Under Guard=report it only says so."""
+    whose = found[0].removeprefix("QOS ")
+    kind = change.split("=")[0]
+    before = lab.ok(f"sacctmgr -nP show qos {whose} format={kind}").strip()
+    jobs = [running(lab, "-p", partition, f"--gres={gres}", qos=qos) for _ in range(2)]
+    assert findings(lab) == set()
+    lab.ok(f"sacctmgr -i modify qos {whose} set {change}")
+    try:
+        assert findings(lab) == {found}
+        newest = {job["job"] for one in over(lab) for job in one["jobs"] if job["beyond"]}
+        assert newest == {jobs[1]}
+        assert [lab.state(job) for job in jobs] == ["RUNNING"] * 2
+    finally:
+        lab.ok(f"sacctmgr -i modify qos {whose} set {kind}={before}")
+    assert findings(lab) == set()
 
 
 def test_a_name_that_imitates_slurms_lines_frames_nobody_and_is_told(lab):

@@ -18,10 +18,11 @@ from box import Box
 from campaign import Siege
 
 
-def besieged(kind, *more):
+def besieged(kind, *more, site=""):
     @pytest.fixture(scope="module", params=RELEASES)
     def fixture(request):
-        box = Box(f"test-siege-{kind}-{request.param.replace('.', '')}", request.param, [SIEGE / "conf", *more])
+        box = Box(f"test-siege-{kind}-{request.param.replace('.', '')}", request.param, [SIEGE / "conf", *more],
+                  site=site)
         yield box
         box.close()
 
@@ -30,6 +31,7 @@ def besieged(kind, *more):
 
 scripted_box, random_box = besieged("ways"), besieged("random")
 caps_box = besieged("caps", SIEGE / "conf-caps")
+cores_box, course_box = besieged("cores", site="cores"), besieged("course", site="course")
 
 
 def test_no_known_way_round_a_limit_runs(scripted_box):
@@ -39,6 +41,14 @@ def test_no_known_way_round_a_limit_runs(scripted_box):
 
 def test_no_known_way_round_the_sites_caps_runs(caps_box):
     none_is_open(caps_box, ways.CAPS)
+
+
+def test_no_known_way_runs_where_a_core_is_a_tasks(cores_box):
+    none_is_open(cores_box, ways.CORES)
+
+
+def test_no_share_runs_outside_of_its_reservation(course_box):
+    none_is_open(course_box, ways.COURSE)
 
 
 def none_is_open(box, chosen):

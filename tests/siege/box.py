@@ -28,10 +28,10 @@ from rest import post
 USERS = {0: "root", 2001: "alice", 2002: "bob"}
 PATIENCE = 20  # seconds for one answer; slurmctld that takes longer hangs
 PROGRAM = "/lab/out/siege-client"
-# What a site may have set, beside conf: (file, line).
+# What a site may have set instead of what conf has.
 SITES = {
-    "cores": ("extra.conf", "SelectTypeParameters=CR_Core,CR_ONE_TASK_PER_CORE"),
-    "course": ("gpushare.conf", "ShareReservations=course"),
+    "cores": "echo SelectTypeParameters=CR_Core,CR_ONE_TASK_PER_CORE >>/etc/slurm/extra.conf",
+    "course": "sed -i s/^ExemptReservations=.*/ShareReservations=course/ /etc/slurm/gpushare.conf",
 }
 
 
@@ -123,8 +123,7 @@ class Box:
         self.release, self.name = release, name
         self.prefix = "gres/" if self.cluster.newer_than("23.11") else "gres:"
         if site:
-            file, line = SITES[site]
-            self.cluster.ok(f"echo {line} >>/etc/slurm/{file}")
+            self.cluster.ok(SITES[site])
         install_client(self.cluster)
         self.clients = {user: Client(self.cluster, user) for user in USERS.values()}
         self.members = dict(line.split("\t") for line in self.clients["root"].lines("members")[0])
@@ -140,10 +139,18 @@ class Box:
         # So that its state is on disk: a slurmctld that dies before it was written doesn't start again.
         self.restart()
 
-    def restart(self, without=()):
-        """slurmctld anew; a build of target/lab-panic leaves out the mends WITHOUT."""
-        self.cluster.write("/etc/default/slurmctld", f"GPUSHARE_WITHOUT={','.join(without)}\n")
+    def restart(self):
         self.cluster.ok("/lab/service restart slurmctld", timeout=90)
+        self.pid = self.controller()
+
+    def start_empty(self, without=()):
+        """slurmctld anew, which knows no job any more. A build of target/lab-panic leaves out the mends WITHOUT; jobs
+        that ran without another mend may have been counted wrong."""
+        environment = f"GPUSHARE_WITHOUT={','.join(without)}\n"
+        self.cluster.write("/etc/default/slurmctld", f"{environment}SLURMCTLD_OPTIONS=-c\n")
+        self.cluster.run("/lab/service stop slurmctld", timeout=90)
+        self.cluster.ok("/lab/service start slurmctld", timeout=90)
+        self.cluster.write("/etc/default/slurmctld", environment)
         self.pid = self.controller()
 
     def close(self):
@@ -265,14 +272,10 @@ class Box:
     def revive(self):
         """A slurmctld without jobs in the place of one that died, hangs, or has a job of which it would die again."""
         self.end_commands()
-        self.cluster.run(
-            "/lab/service stop slurmctld; rm -f /var/lib/slurm/slurmctld/job_state*; /lab/service start slurmctld",
-            timeout=90,
-        )
+        self.start_empty()
         for one in self.clients.values():
             one.end()
             one.start()
-        self.pid = self.controller()
 
     def refused_command(self):
         """Whether an srun or salloc has given up by itself; timeout's own status is 124."""

@@ -110,7 +110,8 @@ class Siege:
                 self.jobs[one] = answer.job
                 self.owners[answer.job] = one
             elif not self.jobs[one] and action.verb not in ("root", "mode"):
-                waiting[one].clear()
+                # What root has begun goes on.
+                waiting[one] = [rest for rest in waiting[one] if rest.verb in ("root", "mode")]
             if self.tally.actions % LOOK_EVERY == 0 and (found := self.look()):
                 return found
         return None

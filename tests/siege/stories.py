@@ -7,11 +7,13 @@ from plain import Plain
 from story import RELEASE, USERS, Story
 from times import Times
 
-# Slurm's own faults, of which slurmctld ends with or without a plugin: --spread-job (24.11.5), 0 tasks a socket
-# (22.05.8 and 24.11.5 divide by it when GPUs are asked for by socket), a text in `extra` (22.05.8 frees it twice), and
-# --distribution=arbitrary without a list of nodes, which only a client of one's own can ask for (task_dist 3: 26.05.5
-# looks into a list that isn't there).
+# Slurm's own faults, of which slurmctld ends or hangs with or without a plugin: --spread-job (24.11.5), 0 tasks a
+# socket (22.05.8 and 24.11.5 divide by it when GPUs are asked for by socket), a text in `extra` (22.05.8 frees it
+# twice), and --distribution=arbitrary without a list of nodes, which only a client of one's own can ask for (task_dist
+# 3: 26.05.5 looks into a list that isn't there).
 SPREAD_JOB = 1 << 8
+# Of a time limit of 2^32-3 minutes the backfill scheduler of 24.11.5 never ends, and slurmctld answers nobody.
+LONGEST = 2**31
 
 
 class Author(Times, Plain):
@@ -100,6 +102,9 @@ class Author(Times, Plain):
         if text is not None:
             flags = int(text) if text.isdigit() else 0
             fields["bitflags"] = str(flags % 2**64 & ~SPREAD_JOB)
+        text = fields.get("time_limit", "")
+        if text.isdigit() and int(text) % 2**32 >= LONGEST:
+            fields["time_limit"] = "INFINITE"
         text = fields.get("ntasks_per_socket", "1")
         if text.isdigit() and int(text) % 2**16 == 0:
             fields["ntasks_per_socket"] = "1"

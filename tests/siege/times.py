@@ -70,7 +70,7 @@ class Times:
         """It comes while everything passes, and is changed when nothing does any more."""
         user = self.random.choice(USERS)
         actions = [
-            Action("root", "mode", {"mode": "audit"}),
+            Action("root", "mode", {"mode": "audit"}), wait(user, 1.5),  # slurmctld looks once a second
             self.act(user, "allocate", self.limited() | self.request(), priority="0"),
             Action("root", "mode", {"mode": "enforce"}), wait(user, 3),
             self.act(user, "update", self.change()),

@@ -84,7 +84,7 @@ UNTYPED = [
     Way("untyped, a job array", [sbatch("--qos=qos_lafferty", "--array=0-3", "--gres=gpu:1", "-xh1,m1")]),
     Way("untyped, a component of a het job", [
         sbatch("--qos=qos_lafferty", "--gres=gpu:a40:1", ":", "--qos=qos_lafferty", "--gres=gpu:3", "-xh1,m1")]),
-    Way("untyped, a list of QOSes", [sbatch("--qos=qos_lafferty,qos_lafferty", "--gres=gpu:4", "-xh1,m1")]),
+    Way("untyped, a list of QOSes", [sbatch("--qos=qos_lafferty,qos_job", "--gres=gpu:4", "-xh1,m1")]),
     Way("untyped, the QOS in capitals", [sbatch("--qos=QOS_LAFFERTY", "--gres=gpu:4", "-xh1,m1")]),
     Way("untyped, by scrontab", [scrontab("--qos=qos_lafferty --gres=gpu:4 -xh1,m1"), act("wait", **{"for": 65})]),
     Way("untyped, a list of partitions", [sbatch("--qos=qos_lafferty", "-px,p", "--gres=gpu:4", "-xh1,m1")]),
@@ -196,7 +196,7 @@ ALL_GPUS = [
     Way("a limit on all GPUs, --gpus over three nodes", [sbatch("--qos=qos_all", "-n130", "--gpus=1")]),
     Way("a limit on all GPUs, --gpus-per-task", [
         sbatch("--qos=qos_total", "-N2", "-n3", "-c2", "--ntasks-per-node=2", "--ntasks-per-core=1", *PER_TASK)]),
-    Way("a limit on all GPUs, in a list of QOSes", [sbatch("--qos=qos_all,qos_all", "-n130", "--gpus=1")]),
+    Way("a limit on all GPUs, in a list of QOSes", [sbatch("--qos=qos_all,qos_total", "-n200", "--gpus=1")]),
 ]
 UNITS = [
     Way("shares of a name of the site's own", [sbatch("--qos=qos_lafferty", "--gres=gpushare:40")]),

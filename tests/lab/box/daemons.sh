@@ -172,12 +172,13 @@ start_one() {
     return 1
 }
 
-# As Debian's unit does, with what a test puts into its environment.
+# As Debian's unit does, with what a test puts into its environment and its options.
 spawn_slurmctld() {
     (
         set -a
         [[ ! -e /etc/default/slurmctld ]] || . /etc/default/slurmctld
-        exec slurmctld
+        # shellcheck disable=SC2086
+        exec slurmctld ${SLURMCTLD_OPTIONS:-}
     )
 }
 
