@@ -177,6 +177,10 @@ RUN_BY = {
     "tests/siege/run --release 24.11 --actions 300 --seed 7": (
         "live/test_siege.py", "Siege(random_box, seed=1, actions=300)"
     ),
+    "tests/siege/run --release 24.11 --site cores --ways": ("live/test_siege.py", "ways.CORES"),
+    "tests/siege/run --release 24.11 --site course --actions 300": (
+        "live/test_siege.py", "Siege(course_box, seed=1, actions=150)"
+    ),
     "tests/siege/run --release 24.11 --replay FILE": ("live/test_pages.py", "--plain --replay tests/siege/"),
     # ---- The lab.
     "lab root RELEASE [--source DIR|TARBALL]": ("run", 'tests/lab/lab root "$release"'),

@@ -69,6 +69,11 @@ def test_nothing_made_up_at_random_runs_past_the_sites_caps(caps_box):
     assert tally.ran_limited > 10 and 0 < tally.accepted < tally.actions and tally.plain_accepted > 5, vars(tally)
 
 
+def test_nothing_made_up_at_random_takes_a_share_out_of_its_reservation(course_box):
+    tally = survived(Siege(course_box, seed=1, actions=150))
+    assert 0 < tally.accepted < tally.actions and tally.plain_accepted > 2, vars(tally)
+
+
 def survived(siege):
     findings = report.Findings(siege, keep_going=False).collect()
     assert not findings, "printed above, with what replays it: tests/siege/run --replay"

@@ -120,7 +120,7 @@ class Box:
 
     def __init__(self, name, release, conf, plugins=None, site=""):
         self.cluster = Cluster(name, release, conf=conf, plugins=plugins)
-        self.release, self.name = release, name
+        self.release, self.name, self.site = release, name, site
         self.prefix = "gres/" if self.cluster.newer_than("23.11") else "gres:"
         if site:
             self.cluster.ok(SITES[site])

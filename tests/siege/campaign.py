@@ -45,6 +45,7 @@ class Siege:
     def __init__(self, box, seed, actions, seconds=None, report=print):
         self.box, self.seed, self.wanted, self.report = box, seed, actions, report
         self.author = Author(random.Random(seed), box.members, box.release, bool(box.limits.caps.cpus))
+        self.author.site = box.site
         self.end = time.monotonic() + seconds if seconds else None
         self.tally, self.seen_running = Tally(), set()
         self.log = None
