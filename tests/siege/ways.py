@@ -248,6 +248,9 @@ RESERVATIONS = [
     Way("exempt by a reservation, then moved out", [
         RESERVE, held(**LIMITED, reservation="maint1", tres_per_node=gpu(), **SAME_TYPE), update(reservation=""),
         release()]),
+    Way("tasks for each GPU, exempt by a reservation, which ends", [
+        RESERVE, sbatch("-H", "--qos=qos_lafferty", "--reservation=maint1", "-n4", "--ntasks-per-gpu=1", "-xh1,m1"),
+        UNRESERVE, release()]),
     Way("exempt by a reservation, which ends", [
         RESERVE, held(**LIMITED, reservation="maint1", tres_per_node=gpu(), **SAME_TYPE), UNRESERVE, release()]),
 ]

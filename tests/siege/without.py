@@ -16,7 +16,7 @@ class Mend:
     ways: list = field(default_factory=list)  # parts of titles; one of them must be open on each release
     releases: list = field(default_factory=lambda: ["22.05", *NEWER])
     site: str = ""  # whose ways: caps, cores or course; else those of tests/siege/conf
-    beside: list = field(default_factory=list)  # what closes the same ways, and is taken out too
+    beside: list = field(default_factory=list)  # what closes the same ways too: out beside it, but not alone
     test: str = ""  # of `cargo test -p gpushare --lib`, where the way is no limit passed
 
 
@@ -35,7 +35,7 @@ MENDS = [
     Mend("shares-governed", ["shares of a name of the site's own"]),
     Mend("whole-gpus-under-shares", ["whole GPUs under a limit on shares"]),
     Mend("reservation-ends", ["exempt by a reservation, which"]),
-    Mend("reservation-seen-later", ["exempt by a reservation"], beside=["reservation-ends", "moves-by-halves"]),
+    Mend("reservation-seen-later", ["tasks for each GPU, exempt by a reservation"], ["26.05"]),
     Mend("follow-reservation", ["whose reservation ends"], site="course"),
     Mend("counted-one-way", ["--gpus of one type beside"]),
     Mend("uneven-tasks", ["--gpus-per-task, tasks that"], NEWER, beside=["nodes-of-types"]),
