@@ -23,7 +23,7 @@ def play(box, actions, patience=WATCH):
     job, answers = 0, []
     for action in actions:
         if action.verb == "wait":
-            if answers and answers[-1][1].error:
+            if not job and answers and answers[-1][1].error:
                 continue  # nothing has come of it
             pause(box, job, float(action.fields.get("for", 0)))
             continue

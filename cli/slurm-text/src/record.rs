@@ -207,10 +207,11 @@ fn own(record: &mut Record, line: &str) {
             record.trust = Trust::Said;
         }
     } else if line.starts_with("OverSubscribe=") {
-        // Up to 25.11 a whole node is `OverSubscribe=NO`; from 26.05 on it is `Exclusive=NODE`.
+        // Up to 25.11 a whole node is `OverSubscribe=NO`; from 26.05 on it is `Exclusive=NODE`. The
+        // other words say whose jobs may be beside it, and it gets what it asks for (job_mgr.c: `whole_node`).
         let exclusive = crate::word(line, "Exclusive");
         let is_old = exclusive.is_none() && crate::word(line, "OverSubscribe") == Some("NO");
-        record.whole_nodes |= is_old || exclusive.is_some_and(|word| word != "NO");
+        record.whole_nodes |= is_old || exclusive == Some("NODE");
     } else if line.starts_with("Socks/Node=") {
         record.whole_nodes |= crate::word(line, "CoreSpec").is_some_and(|count| count != "*");
     } else if line.starts_with("NumNodes=") {

@@ -65,6 +65,9 @@ fn whole_nodes_are_said_by_each_release_in_its_way() {
         ("OverSubscribe=OK Contiguous=0", false),
         ("OverSubscribe=NO Exclusive=NO Contiguous=0", false),
         ("OverSubscribe=NO Exclusive=NODE Contiguous=0", true),
+        ("OverSubscribe=NO Exclusive=TOPO Contiguous=0", false),
+        ("OverSubscribe=NO Exclusive=USER Contiguous=0", false),
+        ("OverSubscribe=NO Exclusive=MCS Contiguous=0", false),
         ("Socks/Node=* NtasksPerN:B:S:C=0:0:*:* CoreSpec=1", true),
         ("Socks/Node=* NtasksPerN:B:S:C=0:0:*:* CoreSpec=*", false),
     ] {
