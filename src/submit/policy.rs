@@ -20,6 +20,7 @@ use crate::submit::request::{Field, Names, Parsed, Qos, Request};
 use under::Under;
 
 mod accounts;
+mod billing;
 mod correction;
 mod entries;
 mod governed;
@@ -76,6 +77,12 @@ pub trait Accounting {
     fn denies_on_limit(&self, _qos: Self::Qos) -> bool {
         false
     }
+    /// Whether the QOS has a limit on `billing` at once.
+    fn limits_billing(&self, _qos: Self::Qos) -> bool {
+        false
+    }
+    /// Shows `TRESBillingWeights` of each partition in which the job may run.
+    fn billing_weights(&self, _request: &Request, _look: impl FnMut(&[u8])) {}
     /// The types of `gres` that are TRES of this cluster, in lowercase as in Slurm's database, not as nodes spell them.
     fn types<'s>(&'s self, gres: &'s [u8]) -> impl Iterator<Item = &'s [u8]>;
     /// Whether `gres` is a TRES of this cluster.
@@ -320,7 +327,9 @@ impl<'r, 'a, A: Accounting> Judgement<'r, 'a, A> {
             return Ok(());
         }
         self.accounting.qoses_named(&list.of_qoses()).into_iter().try_for_each(|qos| {
-            let Some(under @ Under::Total(_)) = self.under_qos(qos) else { return Ok(()) };
+            let Some(under @ (Under::Total(_) | Under::Billing(_))) = self.under_qos(qos) else {
+                return Ok(());
+            };
             accepted.most_nodes = accepted.most_nodes.or_else(|| self.nodes_to_set());
             self.apply_mode(self.broken_rule(self.request, under), &mut accepted.remarks)
         })

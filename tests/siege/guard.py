@@ -59,7 +59,7 @@ def is_same(violation, finding):
         return finding["what"] == KINDS[violation.kind] and (not violation.tres or finding["tres"] == tres)
     who, kind = violation.who.rsplit(" ", 1)
     kind = "MaxTRESPerJob" if kind == "MaxTRES" else kind
-    tres = f"gres/{violation.tres}"
+    tres = violation.tres if violation.tres == "billing" else f"gres/{violation.tres}"
     same = (finding["limit_kind"], finding["tres"], finding["counted_by"]) == (kind, tres, violation.counted_by)
     return same and (finding["whose"] == who if who.startswith("QOS ") else not finding["whose"].startswith("QOS "))
 

@@ -18,8 +18,9 @@ SHARE = "gpushare"  # the GRES of shares in tests/siege/conf
 
 
 def counted(tres):
-    """{name: number} of a TRES list: gpu and gpushare are those of all types, gpu:a40 those of one."""
-    return {name: int(count) for name, count in re.findall(rf"gres/((?:gpu|{SHARE})(?::[^=,]+)?)=(\d+)", tres)}
+    """{name: number} of a TRES list: gpu and gpushare are those of all types, gpu:a40 those of one; and billing."""
+    found = re.findall(rf"(?:gres/((?:gpu|{SHARE})(?::[^=,]+)?)|(billing))=(\d+)", tres)
+    return {gres or billing: int(count) for gres, billing, count in found}
 
 
 @dataclass

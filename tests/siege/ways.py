@@ -198,6 +198,19 @@ ALL_GPUS = [
         sbatch("--qos=qos_total", "-N2", "-n3", "-c2", "--ntasks-per-node=2", "--ntasks-per-core=1", *PER_TASK)]),
     Way("a limit on all GPUs, in a list of QOSes", [sbatch("--qos=qos_all,qos_total", "-n200", "--gpus=1")]),
 ]
+# Where partition b bills an a40 as 1.
+BILLED = [
+    Way("a limit on billing, untyped", [sbatch("--qos=qos_billed", "-pb", "--gres=gpu:4", "-xh1,m1")]),
+    Way("a limit on billing, --ntasks-per-gpu", [
+        sbatch("--qos=qos_billed", "-pb", "-n4", "--ntasks-per-gpu=1", "-xh1,m1")]),
+    Way("a limit on billing, an account's", [sbatch("--account=billed", "-pb", "--gpus=4", "-N1", "-xh1,m1")]),
+    Way("a limit on billing, in the reservation's partition", [
+        root("scontrol", "create", "reservation=billed", "starttime=now", "duration=5", "users=alice", "nodes=n2",
+             "partition=b"),
+        sbatch("--qos=qos_billed", "--reservation=billed", "--gres=gpu:4")]),
+    Way("a limit on billing, moved there", [
+        held(qos="qos_billed", tres_per_node=gpu(), **SAME_TYPE), update(partition="b"), release()]),
+]
 UNITS = [
     Way("shares of a name of the site's own", [sbatch("--qos=qos_lafferty", "--gres=gpushare:40")]),
     Way("an account's limit on a type of shares, untyped", [sbatch("--account=lab", "--gres=gpushare:40")]),
@@ -269,7 +282,7 @@ MIXTURES = [
 GROUPS = {
     "Requests without a type": UNTYPED, "Names": NAMES, "Updates and moves": MOVES, "Other fields": FIELDS,
     "More nodes than GPUs": NODES, "Tasks that don't fill their nodes": TASKS, "Updates taken by halves": HALVES,
-    "Limits on all GPUs": ALL_GPUS, "Shares and units": UNITS, "Several counts at once": MIXTURES, "Whole nodes": WHOLE,
+    "Limits on all GPUs": ALL_GPUS, "Limits on billing": BILLED, "Shares and units": UNITS, "Several counts at once": MIXTURES, "Whole nodes": WHOLE,
     "Limits of accounts and users": ACCOUNTS, "Reservations": RESERVATIONS,
 }
 

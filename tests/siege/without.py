@@ -41,6 +41,7 @@ MENDS = [
     Mend("uneven-tasks", ["--gpus-per-task, tasks that"], NEWER, beside=["nodes-of-types"]),
     Mend("uneven-tasks", ["a core for each task"], NEWER, site="cores", beside=["nodes-of-types"]),
     Mend("limits-on-all", ["a limit on all GPUs"], NEWER),
+    Mend("billing", ["a limit on billing"]),
     Mend("moves-by-halves", ["an update of which Slurm takes", "and an update of which"], NEWER),
     Mend("update-alone", ["an update of which Slurm takes the QOS and refuses"], NEWER,
          beside=["moves-by-halves", "reservation-ends"]),

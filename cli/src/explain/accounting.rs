@@ -5,10 +5,10 @@
 //! on all of their jobs together. It doesn't look up a reservation's partition.
 
 use gpushare::submit::policy::{self, Accounting, DefaultMemory, DefaultQos, Owner, TypedLimit};
-use gpushare::submit::request::Request;
+use gpushare::submit::request::{Names, Partitions, Request};
 
-use crate::slurm;
 use crate::slurm::run::{ProgramError, ask};
+use crate::slurm::{self, Partition};
 
 mod associations;
 
@@ -34,9 +34,9 @@ pub struct Database {
     default_account: Vec<u8>,
     root_default: Vec<u8>,
     default_partition: Vec<u8>,
-    /// slurm.conf's default for jobs that request no memory; those of partitions follow.
+    /// slurm.conf's default for jobs that request no memory.
     default_memory: DefaultMemory,
-    memory_of: Vec<(String, DefaultMemory)>,
+    partitions: Vec<Partition>,
 }
 
 /// A QOS and its limits.
@@ -127,7 +127,7 @@ impl Database {
             accounts,
             default_partition: default_partition(&tables.partitions),
             default_memory: DefaultMemory { of_node: Some(true), of_gpu: None },
-            memory_of: memory_of(&tables.partitions),
+            partitions: partitions(&tables.partitions),
         }
     }
 
@@ -258,6 +258,21 @@ impl<'c> Accounting for &'c Database {
         qos.denies_on_limit
     }
 
+    fn limits_billing(&self, qos: &'c Qos) -> bool {
+        qos.limit(b"billing").is_some_and(|(count, _)| count.is_some())
+    }
+
+    fn billing_weights(&self, request: &Request, mut look: impl FnMut(&[u8])) {
+        let names = match request.partitions() {
+            Partitions::Named(names) => Some(names),
+            Partitions::Default => Some(Names::of(&self.default_partition)),
+            Partitions::OfReservation => None,
+        };
+        let may = |name: &str| names.is_none_or(|names| names.iter().any(|one| one == name.as_bytes()));
+        let there = self.partitions.iter().filter(|one| may(&one.name));
+        there.for_each(|one| look(one.billing.join(",").as_bytes()));
+    }
+
     fn types<'s>(&'s self, gres: &'s [u8]) -> impl Iterator<Item = &'s [u8]> {
         self.tres.iter().filter_map(move |name| type_of(name, gres))
     }
@@ -278,6 +293,7 @@ impl<'c> Accounting for &'c Database {
             account: &one.account,
             own: !one.user.is_empty(),
             limits: one.limits(&self.tres),
+            billing: one.limits_billing(),
         };
         let named = request.partition.unwrap_or_default().split(|byte| *byte == b',').skip(1);
         let named = named.filter(|name| !name.is_empty());
@@ -294,8 +310,8 @@ impl<'c> Accounting for &'c Database {
     }
 
     fn default_memory(&self, partition: &[u8]) -> DefaultMemory {
-        let own = self.memory_of.iter().find(|(name, _)| name.as_bytes() == partition);
-        own.map_or(self.default_memory, |(_, own)| own.over(self.default_memory))
+        let own = self.partitions.iter().find(|one| one.name.as_bytes() == partition);
+        own.map_or(self.default_memory, |own| own.memory.over(self.default_memory))
     }
 
     fn default_partition(&self) -> Option<&[u8]> {
@@ -309,9 +325,8 @@ fn type_of<'a>(tres: &'a [u8], gres: &[u8]) -> Option<&'a [u8]> {
 }
 
 /// Parses the lines of `scontrol -o show partition`.
-fn memory_of(partitions: &[u8]) -> Vec<(String, DefaultMemory)> {
-    let text = String::from_utf8_lossy(partitions);
-    text.lines().filter_map(slurm::partition).map(|one| (one.name, one.memory)).collect()
+fn partitions(text: &[u8]) -> Vec<Partition> {
+    String::from_utf8_lossy(text).lines().filter_map(slurm::partition).collect()
 }
 
 /// The columns of each line of `sacctmgr -nP`.
@@ -347,13 +362,13 @@ fn qoses(text: &[u8]) -> Vec<Qos> {
     rows(text).filter_map(qos).collect()
 }
 
-/// Parses `cpu=4,gres/gpu:a40=8,mem=10G`. Keeps only GRES, because sacctmgr prints their numbers without units.
+/// Parses `cpu=4,gres/gpu:a40=8,mem=10G`. Keeps GRES and `billing`, whose numbers sacctmgr prints without units.
 fn limits(text: &[u8]) -> Vec<(Vec<u8>, u64)> {
     let limit = |part: &[u8]| {
         let at = part.iter().rposition(|byte| *byte == b'=')?;
         let (name, count) = (part.get(..at)?, part.get(at + 1..)?);
         let count = std::str::from_utf8(count).ok()?.parse().ok()?;
-        name.starts_with(b"gres/").then(|| (name.to_vec(), count))
+        (name.starts_with(b"gres/") || name == b"billing").then(|| (name.to_vec(), count))
     };
     text.split(|byte| *byte == b',').filter_map(limit).collect()
 }

@@ -94,6 +94,16 @@ impl<'c> Accounting for &'c Cache {
         qos.0.flags & slurm_sys::QOS_DENIES_ON_LIMIT != 0
     }
 
+    fn limits_billing(&self, qos: Qos<'c>) -> bool {
+        // SAFETY: the position is one in the TRES table, under the locks.
+        let limit = |position| unsafe { limit(qos.0, position) };
+        self.locks().billing().and_then(limit).is_some_and(|(count, _)| count.is_some())
+    }
+
+    fn billing_weights(&self, request: &Request, look: impl FnMut(&[u8])) {
+        partition::billing_weights(self.locks(), request, look);
+    }
+
     fn types<'s>(&'s self, gres: &'s [u8]) -> impl Iterator<Item = &'s [u8]> {
         self.locks().gres_names().filter_map(move |(_, name)| type_of(name, gres))
     }
@@ -154,7 +164,10 @@ fn association<'c>(locks: &'c Locks, record: &'c slurmdb_assoc_rec_t) -> Associa
         // SAFETY: the position is one in the TRES table, under the locks.
         unsafe { association_limit(record, position) }.map(|count| GresLimit { gres, gres_type, count })
     });
-    Association { id: record.id, account, own: !record.user.is_null(), limits: limits.collect() }
+    // SAFETY: the same.
+    let limit = |position| unsafe { association_limit(record, position) };
+    let billing = locks.billing().and_then(limit).is_some_and(|count| count.is_some());
+    Association { id: record.id, account, own: !record.user.is_null(), limits: limits.collect(), billing }
 }
 
 /// The lowest of an association's limits on one TRES, as [`limit`] is for a QOS. Only a user's own limits on a single

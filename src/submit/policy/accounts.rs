@@ -23,6 +23,8 @@ pub struct Association<'a> {
     pub own: bool,
     /// Its limits on GRES that Slurm tests for the job. Usually empty.
     pub limits: Vec<GresLimit<'a>>,
+    /// Whether Slurm tests a limit on `billing` at once.
+    pub billing: bool,
 }
 
 /// A limit of an association on a GRES.
@@ -106,14 +108,21 @@ impl<'a, A: Accounting> Judgement<'_, 'a, A> {
 
     /// Whether an association limits all GPUs, and Slurm might count too few.
     fn counts_all(&self, association: &Association) -> bool {
+        let all = |limit: &GresLimit| limit.gres == GPU && limit.gres_type.is_none();
         self.policy.accounts == GovernedAccounts::Auto
-            && predicts(self.request)
-            && association.limits.iter().any(|limit| limit.gres == GPU && limit.gres_type.is_none())
+            && (predicts(self.request)
+                && (association.limits.iter().any(all) || association.billing && self.bills_all())
+                || self.is_billed_by_type(association))
     }
 
-    /// Whether one of those associations requires types, and doesn't only limit all GPUs.
+    /// Whether an association requires types, and doesn't only limit all GPUs.
+    fn limits_types(&self, association: &Association) -> bool {
+        self.policy.governs_account(association) || self.is_billed_by_type(association)
+    }
+
+    /// Whether one of those associations requires types.
     pub(super) fn account_limits_types(&self) -> bool {
-        self.governing().iter().any(|one| self.policy.governs_account(one))
+        self.governing().iter().any(|one| self.limits_types(one))
     }
 
     /// The account of a job that names none, if its limits count.
@@ -128,7 +137,8 @@ impl<'a, A: Accounting> Judgement<'_, 'a, A> {
     pub(super) fn account_type_fault(&self, gres: Gres) -> Option<Rule> {
         let one = |limits: &dyn Fn(&Association) -> bool| self.governing().iter().any(limits);
         let by_name = matches!(self.policy.accounts, GovernedAccounts::Names(_)) && gres.name == GPU;
-        if !(by_name || one(&|association| association.limits_a_type(gres.name))) {
+        let billed = |one: &Association| self.is_billed_by_type(one) && self.bills_types(gres.name);
+        if !(by_name || one(&|association| association.limits_a_type(gres.name) || billed(association))) {
             return None;
         }
         match gres.gres_type {
@@ -184,8 +194,11 @@ impl<'a, A: Accounting> Judgement<'_, 'a, A> {
         let lenient = matches!(self.policy.mode(was), Mode::Warn | Mode::Audit);
         let mut before = Vec::new();
         self.accounting.associations(existing, |one| before.push(one.id));
-        let mut governing = self.governing().iter().filter(|one| self.policy.governs_account(one)).peekable();
-        governing.peek().is_some()
-            && ((update.qos.is_some() && lenient) || governing.any(|one| !before.contains(&one.id)))
+        let mut governing = self.governing().iter().filter(|one| self.limits_types(one)).peekable();
+        let new = |one: &Association| {
+            let elsewhere = update.partition.is_some_and(|name| Some(name) != existing.partition);
+            !before.contains(&one.id) || elsewhere && self.is_billed_by_type(one)
+        };
+        governing.peek().is_some() && ((update.qos.is_some() && lenient) || governing.any(new))
     }
 }

@@ -67,8 +67,15 @@ impl<A: Accounting> Judgement<'_, '_, A> {
         if self.governs(qos) {
             return Some(Under::Qos(qos));
         }
-        let limits_all = self.policy.governed == Governed::Auto && self.accounting.limits_all(qos, GPU);
-        (limits_all && predicts(self.request) && mended("limits-on-all")).then_some(Under::Total(qos))
+        if self.policy.governed != Governed::Auto {
+            return None;
+        }
+        let billing = self.accounting.limits_billing(qos);
+        if billing && self.bills_any_types() {
+            return Some(Under::Billing(qos));
+        }
+        let limits_all = || self.accounting.limits_all(qos, GPU) || billing && self.bills_all();
+        (predicts(self.request) && mended("limits-on-all") && limits_all()).then_some(Under::Total(qos))
     }
 
     /// The first governed partition in which the job may run.
@@ -142,7 +149,7 @@ impl<A: Accounting> Judgement<'_, '_, A> {
     /// Whether only requests that name their types pass there.
     pub(super) fn wants_types(&self, under: Under<A::Qos>) -> bool {
         match under {
-            Under::Qos(_) | Under::Partition(_) => true,
+            Under::Qos(_) | Under::Billing(_) | Under::Partition(_) => true,
             Under::Total(_) => false,
             Under::Account => self.account_limits_types(),
         }
@@ -164,15 +171,15 @@ impl<A: Accounting> Judgement<'_, '_, A> {
     /// Whether an update brings the job under the rule, also by ending an exemption.
     pub(super) fn comes_under(&self, under: Under<A::Qos>) -> bool {
         let Some((update, existing)) = self.update else { return false };
+        let other_qos = |qos| {
+            let was = existing.qos.unwrap_or_default();
+            update.request.qos.is_some() && !was.eq_ignore_ascii_case(self.accounting.name(qos))
+        };
+        let elsewhere = || update.request.partition.is_some_and(|name| Some(name) != existing.partition);
         let enters = match under {
-            Under::Qos(qos) => {
-                let was = existing.qos.unwrap_or_default();
-                update.request.qos.is_some() && !was.eq_ignore_ascii_case(self.accounting.name(qos))
-            }
-            Under::Partition(_) => {
-                let (new, old) = (&update.request, existing);
-                new.partition.is_some_and(|name| Some(name) != old.partition) || new.qos.is_some()
-            }
+            Under::Qos(qos) => other_qos(qos),
+            Under::Billing(qos) => other_qos(qos) || elsewhere(),
+            Under::Partition(_) => elsewhere() || update.request.qos.is_some(),
             Under::Total(_) => return false,
             Under::Account => self.comes_under_an_account(existing, &update.request),
         };
@@ -203,8 +210,9 @@ impl<A: Accounting> Judgement<'_, '_, A> {
         let qos = match under {
             Under::Qos(qos) => qos,
             Under::Total(_) => return None,
+            Under::Billing(_) if !self.bills_types(gres.name) => return None,
             Under::Account => return self.account_type_fault(gres),
-            Under::Partition(_) => {
+            Under::Partition(_) | Under::Billing(_) => {
                 return match gres.gres_type {
                     None => Some(Rule::TypeMissing),
                     Some(gres_type) => (!known(gres_type)).then_some(Rule::TypeUnknown),
@@ -218,7 +226,10 @@ impl<A: Accounting> Judgement<'_, '_, A> {
         if gres.name != GPU && self.accounting.limits_all(qos, gres.name) {
             return match gres.gres_type {
                 Some(gres_type) => (!known(gres_type)).then_some(Rule::TypeUnknown),
-                None => restricted.then_some(Rule::TypeMissing),
+                None => {
+                    let billed = || self.accounting.limits_billing(qos) && self.bills_types(gres.name);
+                    (restricted || billed()).then_some(Rule::TypeMissing)
+                }
             };
         }
         if gres.name == GPU && self.policy.counts_only_shares(self.accounting, qos) {
@@ -249,7 +260,9 @@ impl<A: Accounting> Judgement<'_, '_, A> {
     #[cold]
     pub(super) fn ground_refusal(&self, rule: Rule, under: Under<A::Qos>) -> Fault {
         let ground = match under {
-            Under::Qos(qos) | Under::Total(qos) => Ground::Qos(self.accounting.name(qos).to_vec()),
+            Under::Qos(qos) | Under::Total(qos) | Under::Billing(qos) => {
+                Ground::Qos(self.accounting.name(qos).to_vec())
+            }
             Under::Partition(name) => Ground::Partition(shortened(name)),
             Under::Account => self.account_ground(GPU),
         };
@@ -271,7 +284,7 @@ impl<A: Accounting> Judgement<'_, '_, A> {
                 let limits = self.accounting.typed_limits(qos, gres);
                 limits.map(|limit| (limit.gres_type, limit.count)).collect()
             }
-            Under::Partition(_) | Under::Total(_) => Vec::new(),
+            Under::Partition(_) | Under::Total(_) | Under::Billing(_) => Vec::new(),
             Under::Account => self.account_limits(gres),
         };
         let limits = limits.into_iter().map(|(gres_type, count)| (self.written(gres_type), count));

@@ -30,7 +30,7 @@ type Limits = &'static [(&'static str, Option<u64>)];
 
 const LONG_NAME: &str = "qos_of_a_hundred_and_thirty_a_hundred_and_thirty_a_hundred_and_thirty_a_hundred_and_thirty_a_hundred_and_thirty_a_hundred_and_thir";
 
-const QOSES: [(&str, Limits); 17] = [
+const QOSES: [(&str, Limits); 19] = [
     (LONG_NAME, &[("a40", Some(4))]),
     ("qos_shards_only", &[("shard:a40", Some(8))]),
     ("qos_counted", &[("a40", Some(4)), ("mps:", Some(200))]),
@@ -46,6 +46,8 @@ const QOSES: [(&str, Limits); 17] = [
     ("qos_none_of_h100", &[("a40", Some(4)), ("h100", Some(0))]),
     ("qos_of_nothing", &[("h100", Some(0))]),
     ("qos_minutes", &[("a40", None)]),
+    ("qos_billed", &[]),
+    ("qos_shares_billed", &[("a40", Some(4)), ("mps:", Some(200))]),
     ("normal", &[]),
     ("listed_by_name", &[]),
 ];
@@ -110,6 +112,19 @@ impl Accounting for Table {
     }
     fn passes_max_nodes(&self, qos: usize) -> bool {
         QOSES[qos].0 == "qos_sum"
+    }
+    fn limits_billing(&self, qos: usize) -> bool {
+        QOSES[qos].0.ends_with("billed")
+    }
+    fn billing_weights(&self, request: &Request, mut look: impl FnMut(&[u8])) {
+        for name in request.partition.unwrap_or_default().split(|byte| *byte == b',') {
+            match name {
+                b"billed" => look(b"CPU=1.0,GRES/gpu:a40=2.0"),
+                b"billed_shares" => look(b"GRES/mps:a40=0.1"),
+                b"alike" => look(b"CPU=1.0,GRES/gpu=2.0,GRES/gpu:a40=0.0"),
+                _ => look(b"CPU=1.0"),
+            }
+        }
     }
     fn default_partition(&self) -> Option<&[u8]> {
         Some(b"main")
@@ -336,6 +351,7 @@ fn a_default_qos_that_depends_on_the_reservation_is_judged_in_every_form_and_not
 
 mod accounts;
 mod asked;
+mod billing;
 mod corrections;
 mod counts;
 mod entries;

@@ -79,6 +79,13 @@ impl Association {
     }
 }
 
+impl Association {
+    /// Whether it limits `billing` at once.
+    pub fn limits_billing(&self) -> bool {
+        self.counts.iter().any(|(name, _)| name == b"billing")
+    }
+}
+
 /// An account's own association and those above it, up to root's, with their positions in the list.
 pub fn above<'a>(
     accounts: &'a [Association],

@@ -41,7 +41,7 @@ fn database() -> Database {
         root_default: root_default(&associations::read(ACCOUNTS, "")),
         default_partition: default_partition(PARTITIONS),
         default_memory: DefaultMemory { of_node: Some(true), of_gpu: None },
-        memory_of: Vec::new(),
+        partitions: Vec::new(),
     }
 }
 
@@ -209,7 +209,7 @@ fn anything_printed_gives_a_database() {
             root_default: root_default(&associations::read(text, "")),
             default_partition: default_partition(text),
             default_memory: DefaultMemory { of_node: Some(true), of_gpu: None },
-            memory_of: Vec::new(),
+            partitions: Vec::new(),
             user: Vec::new(),
         };
         let database = &data;

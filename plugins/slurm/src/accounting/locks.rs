@@ -1,7 +1,7 @@
 //! assoc_mgr's read locks, and the reads from the cache under them: look-ups by Slurm's own functions, passes over its
 //! lists, and the table of TRES.
 
-use std::ffi::{CStr, c_char, c_int};
+use std::ffi::{CStr, c_char, c_int, c_void};
 use std::marker::PhantomData;
 
 use gpushare::submit::policy::DefaultMemory;
@@ -198,7 +198,16 @@ impl Locks {
         if there { usize::try_from(count).unwrap_or(0) } else { 0 }
     }
 
+    /// The position of `billing` in the limit arrays.
+    pub(super) fn billing(&self) -> Option<usize> {
+        (0..self.tres_count()).find(|position| self.tres_name(*position) == Some(b"billing"))
+    }
+
     fn gres_name(&self, position: usize) -> Option<&[u8]> {
+        self.tres_name(position)?.strip_prefix(b"gres/")
+    }
+
+    fn tres_name(&self, position: usize) -> Option<&[u8]> {
         if position >= self.tres_count() {
             return None;
         }
@@ -209,7 +218,7 @@ impl Locks {
         // SAFETY: within the array.
         let name: *const c_char = unsafe { *place };
         // SAFETY: null or a C string that stays under the tres lock, which `self` is.
-        unsafe { text::bytes(name) }?.strip_prefix(b"gres/")
+        unsafe { text::bytes(name) }
     }
 }
 
@@ -217,8 +226,22 @@ impl Locks {
 ///
 /// # Safety
 /// `list` is null or holds records of that type, which stay unchanged during the call.
-#[doc(alias = "slurm_list_next")]
 unsafe fn each<T>(list: *mut slurm_sys::xlist, mut look: impl FnMut(&T)) {
+    let look = |record: *mut c_void| {
+        let record: *const T = record.cast();
+        // SAFETY: a record, by the caller's promise.
+        unsafe { record.as_ref() }.into_iter().for_each(&mut look);
+    };
+    // SAFETY: the caller's promise.
+    unsafe { each_pointer(list, look) }
+}
+
+/// Shows where every record of a list is.
+///
+/// # Safety
+/// `list` is null, or a list that stays during the call.
+#[doc(alias = "slurm_list_next")]
+pub(super) unsafe fn each_pointer(list: *mut slurm_sys::xlist, mut look: impl FnMut(*mut c_void)) {
     if list.is_null() {
         return;
     }
@@ -227,9 +250,9 @@ unsafe fn each<T>(list: *mut slurm_sys::xlist, mut look: impl FnMut(&T)) {
     loop {
         // SAFETY: the iterator made above.
         let record = unsafe { slurm_sys::slurm_list_next(steps) };
-        let record: *const T = record.cast();
-        // SAFETY: null at the end, or a record, by the caller's promise.
-        let Some(record) = (unsafe { record.as_ref() }) else { break };
+        if record.is_null() {
+            break;
+        }
         look(record);
     }
     // SAFETY: made above, not used afterwards.

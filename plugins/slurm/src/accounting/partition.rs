@@ -7,7 +7,7 @@ use std::ffi::CStr;
 use gpushare::submit::policy::DefaultMemory;
 use gpushare::submit::request::{Names, Partitions, Request};
 
-use slurm_sys::{partition_info_msg_t, partition_info_t};
+use slurm_sys::{part_record, partition_info_msg_t, partition_info_t};
 
 use super::locks::{self, Locks, is_given};
 use crate::{packed, text};
@@ -71,15 +71,42 @@ pub(super) fn default_memory(name: &[u8]) -> Option<DefaultMemory> {
     })
 }
 
+/// Shows `TRESBillingWeights` of each partition in which the job may run: of all if its reservation decides.
+#[doc(alias = "part_list")]
+pub(super) fn billing_weights(held: &Locks, request: &Request, mut look: impl FnMut(&[u8])) {
+    let mut show = |part: &partition_info_t| {
+        // SAFETY: null or a C string of the record, which lives as long as it.
+        unsafe { text::bytes(part.billing_weights_str) }.into_iter().for_each(&mut look);
+    };
+    let names = match request.partitions() {
+        Partitions::Named(names) => names.each(),
+        Partitions::Default => locks::default_partition(held).into_iter().collect(),
+        Partitions::OfReservation => {
+            // SAFETY: slurmctld's own variable, set at its start.
+            let list = unsafe { slurm_sys::part_list };
+            // SAFETY: null, or a list of partitions, which stay under the partition lock, as in `shown`.
+            return unsafe {
+                locks::each_pointer(list, |record| {
+                    shown_record(record.cast(), &mut show);
+                })
+            };
+        }
+    };
+    for name in names {
+        text::with_c_string(name, |name| shown(name, &mut show));
+    }
+}
+
 /// Shows the partition in the form that slurmctld sends.
 #[doc(alias = "find_part_record")]
 fn shown<T>(name: &CStr, show: impl FnOnce(&partition_info_t) -> T) -> Option<T> {
     // SAFETY: the name is only read; the partition lock, which callers of job_submit and job_modify hold, keeps the
     // record valid.
     let record = unsafe { slurm_sys::find_part_record(name.as_ptr().cast_mut()) };
-    if record.is_null() {
-        return None;
-    }
+    if record.is_null() { None } else { shown_record(record, show) }
+}
+
+fn shown_record<T>(record: *mut part_record, show: impl FnOnce(&partition_info_t) -> T) -> Option<T> {
     let pack = |buffer| {
         // SAFETY: the record and a buffer of Slurm's; writes the record as this release sends it
         // (src/slurmctld/partition_mgr.c).

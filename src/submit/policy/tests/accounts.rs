@@ -10,7 +10,7 @@ type Tree = &'static [(u32, &'static str, Option<&'static str>, Limits)];
 const ROOT: (u32, &str, Option<&str>, Limits) = (1, "root", None, &[]);
 
 /// By the account that a job names; a job that names none gets "free".
-const TREES: [(&str, Tree); 12] = [
+const TREES: [(&str, Tree); 13] = [
     ("free", &[ROOT, (2, "free", None, &[]), (3, "free", None, &[])]),
     ("acct", &[ROOT, (4, "acct", None, &[("a40", Some(1))]), (5, "acct", None, &[])]),
     ("mine", &[ROOT, (6, "mine", None, &[]), (7, "mine", None, &[("a40", Some(2)), ("h100", None)])]),
@@ -47,6 +47,7 @@ const TREES: [(&str, Tree); 12] = [
     ),
     ("mps", &[ROOT, (17, "mps", None, &[("mps:a40", Some(8)), ("mps:", Some(20))]), (18, "mps", None, &[])]),
     ("total", &[ROOT, (26, "total", None, &[("gpu:", Some(4))]), (27, "total", None, &[])]),
+    ("billed", &[ROOT, (28, "billed", None, &[]), (29, "billed", None, &[])]),
     ("none", &[ROOT, (19, "none", None, &[("a40", Some(0))]), (20, "none", None, &[])]),
 ];
 
@@ -77,6 +78,7 @@ pub(super) fn chain(request: &Request) -> Vec<Association<'static>> {
             account: account.as_bytes(),
             own,
             limits: limits(of),
+            billing: *account == "billed",
         }
     };
     leaf.into_iter().map(of(true)).chain(accounts.into_iter().rev().map(of(false))).collect()
