@@ -314,7 +314,11 @@ impl<'r, 'a, A: Accounting> Judgement<'r, 'a, A> {
     fn judge_grounds(&self, qos: Option<A::Qos>, accepted: &mut Acceptance) -> Ruling<()> {
         let ground = self.ground(qos);
         match self.grounds_fault(ground, accepted) {
-            None => self.advise(ground.and_then(|under| self.beyond_limit(under)), &mut accepted.remarks),
+            None => {
+                let beyond = ground.and_then(|under| self.beyond_limit(under));
+                let beyond = beyond.or_else(|| qos.and_then(|qos| self.beyond_accounts(qos)));
+                self.advise(beyond, &mut accepted.remarks)
+            }
             fault => self.apply_mode(fault, &mut accepted.remarks),
         }
     }

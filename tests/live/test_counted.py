@@ -311,6 +311,18 @@ def test_an_update_of_many_large_jobs_ends_after_some(count):
     assert count.cluster.log("slurmctld")[seen:].count("refused GS120") == 1
 
 
+def test_more_than_an_account_allows_is_said(count):
+    words = "-A capped --gres=gpu:a40:3"
+    said = "'gpu:a40:3' is more than account 'capped' allows at once"
+    result = count.submit(words)
+    assert result.returncode == 0 and said in result.stderr and "GS114" in result.stderr, result.stderr
+    reason = lambda: count.cluster.fields(result.stdout.strip())["Reason"]
+    count.cluster.wait(lambda: reason().startswith("Assoc"), "the account's limit")
+    assert said in count.cluster.run(f"gpushare explain -- {words} --wrap=true", "alice").stdout
+    result = count.submit("-A capped --gres=gpu:a40:2")
+    assert result.returncode == 0 and not result.stderr, result.stderr
+
+
 def test_more_than_a_limit_under_denyonlimit_is_said_to_be_refused(count):
     count.cluster.ok("sacctmgr -i modify qos eight set flags=DenyOnLimit")
     words = "--qos=eight -N3 --gres=gpu:a40:3"

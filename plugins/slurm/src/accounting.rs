@@ -162,28 +162,36 @@ fn association<'c>(locks: &'c Locks, record: &'c slurmdb_assoc_rec_t) -> Associa
         let mut parts = name.splitn(2, |byte| *byte == b':');
         let (gres, gres_type) = (parts.next()?, parts.next());
         // SAFETY: the position is one in the TRES table, under the locks.
-        unsafe { association_limit(record, position) }.map(|count| GresLimit { gres, gres_type, count })
+        unsafe { association_limit(record, position) }.map(|(count, of_job)| GresLimit {
+            gres,
+            gres_type,
+            count,
+            of_job,
+        })
     });
     // SAFETY: the same.
     let limit = |position| unsafe { association_limit(record, position) };
-    let billing = locks.billing().and_then(limit).is_some_and(|count| count.is_some());
+    let billing = locks.billing().and_then(limit).is_some_and(|(count, _)| count.is_some());
     Association { id: record.id, account, own: !record.user.is_null(), limits: limits.collect(), billing }
 }
 
-/// The lowest of an association's limits on one TRES, as [`limit`] is for a QOS. Only a user's own limits on a single
+/// The lowest limits of an association on one TRES, as [`limit`] has those of a QOS. Only a user's own limits on a single
 /// job count: slurmdbd gives users what they inherit, and slurmctld doesn't check the accounts'
 /// (src/slurmctld/acct_policy.c). It also stores `max_tres_run_mins`, but never tests it.
 ///
 /// # Safety
 /// As for [`limit`], for the arrays of slurmdb_assoc_rec_t.
-unsafe fn association_limit(record: &slurmdb_assoc_rec_t, position: usize) -> Option<Option<u64>> {
+unsafe fn association_limit(
+    record: &slurmdb_assoc_rec_t,
+    position: usize,
+) -> Option<(Option<u64>, Option<u64>)> {
     // SAFETY: the caller's promise.
     let at = |array: *const u64| unsafe { limit_at(array, position) };
     let own = |array: *const u64| if record.user.is_null() { std::ptr::null() } else { array };
-    let counts = [record.grp_tres_ctld, own(record.max_tres_ctld), own(record.max_tres_pn_ctld)];
+    let of_job = [record.grp_tres_ctld, own(record.max_tres_ctld)].into_iter().filter_map(at).min();
     let minutes = [record.grp_tres_mins_ctld, record.grp_tres_run_mins_ctld, own(record.max_tres_mins_ctld)];
-    let count = counts.into_iter().filter_map(at).min();
-    (count.is_some() || minutes.into_iter().find_map(at).is_some()).then_some(count)
+    let count = of_job.into_iter().chain(at(own(record.max_tres_pn_ctld))).min();
+    (count.is_some() || minutes.into_iter().find_map(at).is_some()).then_some((count, of_job))
 }
 
 /// The lowest of a QOS's limits on one TRES: the lowest of all, and the lowest of those that are not per node; both are

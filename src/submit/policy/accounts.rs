@@ -34,8 +34,10 @@ pub struct GresLimit<'a> {
     pub gres: &'a [u8],
     /// The type, such as `a40`; `None` for a limit on all types.
     pub gres_type: Option<&'a [u8]>,
-    /// How many at once; `None` if only minutes are limited.
+    /// How many at once, on one node or on all; `None` if only minutes are limited.
     pub count: Option<u64>,
+    /// How many at once on all nodes.
+    pub of_job: Option<u64>,
 }
 
 impl Association<'_> {
@@ -166,6 +168,17 @@ impl<'a, A: Accounting> Judgement<'_, 'a, A> {
         lowest
     }
 
+    /// The lowest number of a type at once, on all nodes, to which one of those associations limits the job.
+    pub(super) fn account_limit(&self, gres: &[u8], gres_type: &[u8]) -> Option<(u64, Ground)> {
+        let is_it = |limit: &&GresLimit| {
+            limit.gres == gres && limit.gres_type.is_some_and(|known| known.eq_ignore_ascii_case(gres_type))
+        };
+        let limits =
+            self.governing().iter().filter_map(|one| Some((one.limits.iter().find(is_it)?.of_job?, one)));
+        let (most, one) = limits.min_by_key(|(most, _)| *most)?;
+        Some((most, self.ground_of(Some(one))))
+    }
+
     /// The holder of the limit: the nearest association with a limit on a type of the GRES, otherwise the nearest
     /// account.
     pub(super) fn account_ground(&self, gres: &[u8]) -> Ground {
@@ -173,7 +186,10 @@ impl<'a, A: Accounting> Judgement<'_, 'a, A> {
         let with_limit = governing.iter().find(|one| one.limits_a_type(gres));
         let with_limit = with_limit.or_else(|| governing.iter().find(|one| self.counts_all(one)));
         let nearest = || governing.iter().find(|one| !one.own).or(governing.first());
-        let one = with_limit.or_else(nearest);
+        self.ground_of(with_limit.or_else(nearest))
+    }
+
+    fn ground_of(&self, one: Option<&Association>) -> Ground {
         let sent = self.said();
         let named = [("account", sent.account), ("partition", sent.partition), ("qos", sent.qos)];
         // An update must name what moves the job here; a submission only the account, if it named one.

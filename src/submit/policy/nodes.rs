@@ -5,10 +5,12 @@
 use super::governed::predicts;
 use super::refusal::plain;
 use super::under::Under;
-use super::{Accounting, Correction, DefaultQos, Fault, GPU, Judgement, LimitAdvice, Offer, Rule};
+use super::{
+    Accounting, Correction, DefaultQos, Fault, GPU, GovernedAccounts, Judgement, LimitAdvice, Offer, Rule,
+};
 use crate::mend::mended;
 use crate::submit::grammar::{Gres, Token};
-use crate::submit::request::{Field, Parsed, Qos, Request};
+use crate::submit::request::{Field, Parsed, Partitions, Qos, Request};
 
 impl<A: Accounting> Judgement<'_, '_, A> {
     /// GPUs per task, whose tasks don't fill their nodes. Slurm counts the GPUs of the tasks, but on each node it may
@@ -191,6 +193,38 @@ impl<A: Accounting> Judgement<'_, '_, A> {
     /// More GPUs of a type than a limit of the QOS allows at once.
     pub(super) fn beyond_limit(&self, under: Under<A::Qos>) -> Option<Fault> {
         let Under::Qos(qos) = under else { return None };
+        self.beyond(qos, |gres, gres_type| {
+            let most = self.limit_of_qos(qos, gres, gres_type)?;
+            Some((most, self.ground_refusal(Rule::BeyondLimit, under)))
+        })
+    }
+
+    /// More GPUs of a type than an association allows at once. What the job's QOS limits, Slurm doesn't test there, and
+    /// which association counts may depend on the partition that Slurm chooses.
+    pub(super) fn beyond_accounts(&self, qos: A::Qos) -> Option<Fault> {
+        let one_partition = match self.request.partitions() {
+            Partitions::Named(names) => names.iter().nth(1).is_none(),
+            Partitions::Default => true,
+            Partitions::OfReservation => false,
+        };
+        if !one_partition || self.policy.accounts == GovernedAccounts::Off {
+            return None;
+        }
+        self.beyond(qos, |gres, gres_type| {
+            self.limit_of_qos(qos, gres, gres_type).is_none().then_some(())?;
+            let (most, ground) = self.account_limit(gres, gres_type)?;
+            Some((most, self.refusal(Rule::BeyondLimit, ground)))
+        })
+    }
+
+    /// The lowest number at once, on all nodes, to which the QOS limits a type.
+    fn limit_of_qos(&self, qos: A::Qos, gres: &[u8], gres_type: &[u8]) -> Option<u64> {
+        let mut limits = self.accounting.typed_limits(qos, gres);
+        limits.find(|limit| limit.gres_type.eq_ignore_ascii_case(gres_type))?.of_job
+    }
+
+    /// The first type of which the job asks for more than the limit, which it looks up by GRES and type.
+    fn beyond(&self, qos: A::Qos, limit: impl Fn(&[u8], &[u8]) -> Option<(u64, Fault)>) -> Option<Fault> {
         if self.policy.limit_advice == LimitAdvice::Off {
             return None;
         }
@@ -198,14 +232,11 @@ impl<A: Accounting> Judgement<'_, '_, A> {
             let Token::Gres(gres) = token else { return None };
             let gres_type = gres.gres_type.filter(|_| self.policy.gres.has(gres.name))?;
             let wanted = gres.count.saturating_mul(self.request.times(field));
-            let mut limits = self.accounting.typed_limits(qos, gres.name);
-            let limit = limits.find(|limit| limit.gres_type.eq_ignore_ascii_case(gres_type))?;
-            let most = limit.of_job.filter(|most| wanted > *most)?;
+            let (most, refusal) = limit(gres.name, gres_type).filter(|(most, _)| wanted > *most)?;
             let offer = Some((self.written(gres_type), Some(most))).filter(|_| most > 0);
             let offer = Offer::OfQos(offer.into_iter().collect());
             let asked = plain(Gres { count: wanted, ..gres });
             let denied = self.accounting.denies_on_limit(qos);
-            let refusal = self.ground_refusal(Rule::BeyondLimit, under);
             Some(refusal.asked(asked).count(wanted).offer(offer).denied(denied))
         })
     }

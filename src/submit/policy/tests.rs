@@ -350,6 +350,7 @@ fn a_default_qos_that_depends_on_the_reservation_is_judged_in_every_form_and_not
 }
 
 mod accounts;
+mod advice;
 mod asked;
 mod billing;
 mod corrections;

@@ -20,6 +20,7 @@ pub struct Association {
     /// The account above; empty for a user's.
     parent: Vec<u8>,
     counts: Vec<(Vec<u8>, u64)>,
+    per_node: Vec<(Vec<u8>, u64)>,
     minutes: Vec<(Vec<u8>, u64)>,
 }
 
@@ -27,6 +28,7 @@ impl Association {
     /// Drops the limits on other TRES.
     pub fn keep_limits(&mut self, is_kept: impl Fn(&[u8]) -> bool) {
         self.counts.retain(|(name, _)| is_kept(name));
+        self.per_node.retain(|(name, _)| is_kept(name));
         self.minutes.retain(|(name, _)| is_kept(name));
     }
 }
@@ -43,10 +45,10 @@ pub fn read(text: &[u8], user: &str) -> Vec<Association> {
         let (grp, max, node, grp_minutes, running, max_minutes) =
             (limit(), limit(), limit(), limit(), limit(), limit());
         // Limits on single jobs are inherited, and Slurm tests an account's own for no job.
-        let (counts, minutes) = if name.is_empty() {
-            (grp, [grp_minutes, running].concat())
+        let (counts, per_node, minutes) = if name.is_empty() {
+            (grp, Vec::new(), [grp_minutes, running].concat())
         } else {
-            ([grp, max, node].concat(), [grp_minutes, running, max_minutes].concat())
+            ([grp, max].concat(), node, [grp_minutes, running, max_minutes].concat())
         };
         let qoses = qoses.split(|byte| *byte == b',').filter(|qos| !qos.is_empty());
         name.eq_ignore_ascii_case(user.as_bytes()).then(|| Association {
@@ -57,6 +59,7 @@ pub fn read(text: &[u8], user: &str) -> Vec<Association> {
             default_qos,
             parent,
             counts,
+            per_node,
             minutes,
         })
     };
@@ -72,8 +75,10 @@ impl Association {
             let of = |limits: &[(Vec<u8>, u64)]| {
                 limits.iter().filter(|(name, _)| name == tres).map(|(_, count)| *count).min()
             };
-            let count = of(&self.counts);
-            (count.is_some() || of(&self.minutes).is_some()).then_some(GresLimit { gres, gres_type, count })
+            let of_job = of(&self.counts);
+            let count = of_job.into_iter().chain(of(&self.per_node)).min();
+            let limited = count.is_some() || of(&self.minutes).is_some();
+            limited.then_some(GresLimit { gres, gres_type, count, of_job })
         };
         tres.iter().filter_map(limit).collect()
     }
@@ -82,7 +87,8 @@ impl Association {
 impl Association {
     /// Whether it limits `billing` at once.
     pub fn limits_billing(&self) -> bool {
-        self.counts.iter().any(|(name, _)| name == b"billing")
+        let mut counts = self.counts.iter().chain(&self.per_node);
+        counts.any(|(name, _)| name == b"billing")
     }
 }
 

@@ -55,7 +55,7 @@ fn limits(of: Limits) -> Vec<GresLimit<'static>> {
     let limit = |(name, count): &(&'static str, Option<u64>)| {
         let (gres, gres_type) = name.split_once(':').unwrap_or(("gpu", name));
         let gres_type = Some(gres_type.as_bytes()).filter(|gres_type| !gres_type.is_empty());
-        GresLimit { gres: gres.as_bytes(), gres_type, count: *count }
+        GresLimit { gres: gres.as_bytes(), gres_type, count: *count, of_job: *count }
     };
     of.iter().map(limit).collect()
 }
@@ -92,7 +92,7 @@ fn refusal(request: &Request, policy: &Policy) -> Refusal {
     refused(judge(request, policy, &TABLE))
 }
 
-fn ground(name: &str, own: bool, named: &str) -> Ground {
+pub(super) fn ground(name: &str, own: bool, named: &str) -> Ground {
     Ground::Account {
         name: name.as_bytes().to_vec(),
         own,
@@ -260,21 +260,23 @@ fn the_default_account_that_was_judged_is_pinned() {
     assert_eq!(pinned(&Request { tres_per_node: None, ..untyped }), None);
 }
 
-/// Looking up the associations would be unnecessary.
+/// Looking up the associations would be unnecessary, except for advice where the QOS has no limit on the type.
 #[test]
 fn typed_requests_need_no_association() {
+    let silent = Policy { limit_advice: LimitAdvice::Off, ..Policy::default() };
     let no_look = Table { associations: false, ..TABLE };
     let tasks = Request { ntasks_per_tres: Some(2), ..by("acct", "gres/gpu:a40:2") };
     for request in [
         by("acct", "gres/gpu:a40:2"),
         by("acct", "gres/nic:1,gres/gpu:h100:1"),
         by("acct", ""),
-        Request { qos: Some(b"qos_lafferty"), ..by("acct", "gres/gpu:a40:2") },
         Request { qos: None, ..by("acct", "gres/gpu:a40:2") },
         tasks,
     ] {
-        accepted(judge(&request, &Policy::default(), &no_look));
+        accepted(judge(&request, &silent, &no_look));
     }
+    let governed = Request { qos: Some(b"qos_lafferty"), ..by("acct", "gres/gpu:a40:2") };
+    accepted(judge(&governed, &Policy::default(), &no_look));
 }
 
 #[test]
