@@ -282,7 +282,8 @@ MIXTURES = [
 GROUPS = {
     "Requests without a type": UNTYPED, "Names": NAMES, "Updates and moves": MOVES, "Other fields": FIELDS,
     "More nodes than GPUs": NODES, "Tasks that don't fill their nodes": TASKS, "Updates taken by halves": HALVES,
-    "Limits on all GPUs": ALL_GPUS, "Limits on billing": BILLED, "Shares and units": UNITS, "Several counts at once": MIXTURES, "Whole nodes": WHOLE,
+    "Limits on all GPUs": ALL_GPUS, "Limits on billing": BILLED, "Shares and units": UNITS,
+    "Several counts at once": MIXTURES, "Whole nodes": WHOLE,
     "Limits of accounts and users": ACCOUNTS, "Reservations": RESERVATIONS,
 }
 

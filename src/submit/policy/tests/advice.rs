@@ -26,10 +26,10 @@ fn more_than_an_association_ever_has_is_said() {
             let policy = Policy { limit_advice, ..Policy::default() };
             match judge(&asked(options), &policy, &TABLE) {
                 Verdict::Accept(accepted) => Ok(accepted.remarks),
-                Verdict::Refuse(refusal) => Err(*refusal),
+                Verdict::Refuse(refusal) => Err(refusal),
             }
         };
-        let said = |refusal: Refusal| {
+        let said = |refusal: Box<Refusal>| {
             let Offer::OfQos(limits) = refusal.offer else { panic!("{options}") };
             (refusal.rule, refusal.ground, limits.first().and_then(|(_, most)| *most))
         };
@@ -37,7 +37,7 @@ fn more_than_an_association_ever_has_is_said() {
         let expected =
             beyond.map(|(account, own, most)| (Rule::BeyondLimit, ground(account, own, named), Some(most)));
         let warned = judged(LimitAdvice::Warn).unwrap().into_iter().map(|remark| match remark {
-            Remark::Passed(refusal, Because::Warn) => said(*refusal),
+            Remark::Passed(refusal, Because::Warn) => said(refusal),
             other => panic!("{options}: {other:?}"),
         });
         assert_eq!(warned.collect::<Vec<_>>(), expected.iter().cloned().collect::<Vec<_>>(), "{options}");
