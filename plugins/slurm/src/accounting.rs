@@ -175,8 +175,8 @@ fn association<'c>(locks: &'c Locks, record: &'c slurmdb_assoc_rec_t) -> Associa
     Association { id: record.id, account, own: !record.user.is_null(), limits: limits.collect(), billing }
 }
 
-/// The lowest limits of an association on one TRES, as [`limit`] has those of a QOS. Only a user's own limits on a single
-/// job count: slurmdbd gives users what they inherit, and slurmctld doesn't check the accounts'
+/// The lowest limits of an association on one TRES, as [`limit`] has those of a QOS. Only a user's own limits on a
+/// single job count: slurmdbd gives users what they inherit, and slurmctld doesn't check the accounts'
 /// (src/slurmctld/acct_policy.c). It also stores `max_tres_run_mins`, but never tests it.
 ///
 /// # Safety

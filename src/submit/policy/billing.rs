@@ -1,5 +1,5 @@
-//! Limits on `billing`. Where a partition's `TRESBillingWeights` name types, a request without a type costs nothing when
-//! Slurm tests such a limit, and its full price when it runs.
+//! Limits on `billing`. Where a partition's `TRESBillingWeights` name types, a request without a type costs nothing
+//! when Slurm tests such a limit, and its full price when it runs.
 
 use super::{Accounting, Association, GovernedAccounts, Judgement};
 use crate::mend::mended;
