@@ -169,10 +169,10 @@ fn gres(rest: &[u8], spelling: Spelling) -> Option<Gres<'_>> {
     Some(Gres { name, gres_type, count })
 }
 
-/// Whether it has only letters, digits and `_ . - +`, and begins with a letter or digit. Names and types of real GPUs
-/// do (`a40`, `nvidia_a100_3g.20gb`, `1g.10gb+me`). Nothing in it could be a separator, sign or blank for Slurm.
+/// Whether it has only letters, digits and `_ . - +`, and begins with a letter, a digit or `_`. Names and types of real
+/// GPUs do (`a40`, `nvidia_a100_3g.20gb`, `1g.10gb+me`). Nothing in it could be a separator, sign or blank for Slurm.
 fn is_word(text: &[u8]) -> bool {
-    text.first().is_some_and(u8::is_ascii_alphanumeric)
+    text.first().is_some_and(|first| first.is_ascii_alphanumeric() || *first == b'_')
         && text.iter().all(|byte| byte.is_ascii_alphanumeric() || b"_.-+".contains(byte))
 }
 
@@ -251,11 +251,12 @@ mod tests {
 
     #[test]
     fn plain_forms_are_read_as_slurm_reads_them() {
-        let table: [(&str, Option<&str>, u64); 17] = [
+        let table: [(&str, Option<&str>, u64); 18] = [
             ("gpu", None, 1),
             ("gpu:2", None, 2),
             ("gpu:a40", Some("a40"), 1),
             ("gpu:a40:2", Some("a40"), 2),
+            ("gpu:_a40:2", Some("_a40"), 2),
             ("gpu:a40:0", Some("a40"), 0),
             ("gpu:0", None, 0),
             ("gpu:1g", None, 1 << 30),
