@@ -70,7 +70,8 @@ running_steps() {
 needed_by_slurmd() {
     local exe pid paths folder entries steps
     # Jobs continue while slurmd is stopped.
-    mapfile -t entries < <(compgen -G "/run/gpushare/jobs/*" || true)
+    # Others have no GPU here: they failed.
+    mapfile -t entries < <(grep -Ls '^holding=nothing$' /run/gpushare/jobs/* || true)
     ((${#entries[@]} == 0)) || echo "running jobs with GPUs (${entries[*]##*/})"
     steps=$(running_steps)
     [[ -z $steps ]] || echo "running steps (${steps% })"

@@ -3,9 +3,9 @@
 # Deletes what gpushare has written while it ran: for dpkg's purge, for a removal by rpm, and for packaging/install
 # --uninstall. SYSCONFDIR is the folder of slurm.conf. For bash.
 
-# The ledger. Jobs that still run would need its content.
+# The ledger. Jobs that still run would need its content; those that failed need nothing.
 take_ledger() {
-    compgen -G "/run/gpushare/jobs/*" >/dev/null || rm -rf /run/gpushare
+    [[ -n $(grep -Ls '^holding=nothing$' /run/gpushare/jobs/*) ]] || rm -rf /run/gpushare
 }
 
 # What the controller's plugin keeps: the last good rules, and the counts of its messages. All controllers share

@@ -61,7 +61,7 @@ pub fn read(path: &Path, longest: u64) -> io::Result<Option<Vec<u8>>> {
     if !file.metadata()?.is_file() {
         return Ok(None);
     }
-    let mut bytes = Vec::with_capacity(512);
+    let mut bytes = Vec::with_capacity(1024);
     file.take(longest).read_to_end(&mut bytes)?;
     Ok(Some(bytes))
 }

@@ -174,9 +174,8 @@ fn read_node(facts: &mut Facts, node: local::Node, ledger: &Ledger) {
         }
     };
     // Read after NVML, so that every job that NVML has seen has an entry.
-    let listed = ledger.list().and_then(|listing| Ok((listing, ledger.failures()?.len())));
-    let listed = facts.take("ledger", listed);
-    let Some((Listing { entries, garbage }, failures)) = listed else { return };
+    let listed = facts.take("ledger", ledger.list());
+    let Some(Listing { entries, failures, garbage }) = listed else { return };
     let mut gpus = local::totals(gpus, &units, &entries, &measured);
     let jobs = Jobs { entries: &entries, mps: sessions.as_deref() };
     local::find_foreign(&mut gpus, &jobs);
@@ -186,7 +185,7 @@ fn read_node(facts: &mut Facts, node: local::Node, ledger: &Ledger) {
         entries,
         details,
         is_health_known,
-        failures,
+        failures: failures.len(),
         unreadable: garbage.len(),
         daemons,
         used,

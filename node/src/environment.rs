@@ -7,7 +7,7 @@ pub use inherited::{inherited, misleading};
 
 use crate::config::{FrameworkEnv, NodeConfig, VisibleDevices};
 use crate::gpu::is_same_pci;
-use crate::ledger::{Entry, Holding};
+use crate::ledger::{Entry, Given, Holding};
 use crate::mps::service::{self, Daemon};
 
 /// PyTorch's allocator reads all its settings from this variable; the user's own must stay.
@@ -22,12 +22,18 @@ const MPS_MEMORY: &str = "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT";
 /// `0000:c1:00.0=3002M`, with a comma before each further GPU.
 pub const SHARD_MEMORY: &str = "SLURM_SHARD_MEM_PER_GPU";
 
+/// What an entry and gpushare.conf say about what the job's steps need.
+pub fn given(entry: &Entry, config: &NodeConfig) -> Given {
+    let daemon = Daemon::of(entry, config.mps).map(|daemon| daemon.folder(&config.mps_dir));
+    Given { daemon, variables: variables(entry, config), ..Given::default() }
+}
+
 /// The variables of every task, batch script and shell of a job with a share. A job with whole GPUs gets none from
 /// gpushare, only Slurm's. `CUDA_VISIBLE_DEVICES` is `0` under every placement: CUDA counts only the GPUs that it can
 /// open, and the fence leaves one; clients of an MPS daemon count the daemon's GPUs (NVIDIA's MPS documentation), and
 /// it has one; a container that uses `NVIDIA_VISIBLE_DEVICES` has one. With `VisibleDevices=uuid` it is the UUID, if
 /// the driver reports it.
-pub fn variables(entry: &Entry, config: &NodeConfig) -> Vec<(&'static str, String)> {
+pub fn variables(entry: &Entry, config: &NodeConfig) -> Vec<(String, String)> {
     let (Holding::Share { units, capacity, memory, .. }, Some(gpu)) = (&entry.holding, entry.share_gpu())
     else {
         return Vec::new();
@@ -61,39 +67,29 @@ pub fn variables(entry: &Entry, config: &NodeConfig) -> Vec<(&'static str, Strin
     if config.framework_env == FrameworkEnv::Pytorch {
         variables.push((PYTORCH, pytorch(&fraction)));
     }
-    variables
+    variables.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
 }
 
 /// Makes the variables agree with Slurm's limit in [`SHARD_MEMORY`], for a share of the GPU at `pci`. If Slurm's limit
 /// is smaller, programs learn that size, since they can't get more. A limit on another GPU, which Slurm allocated and
 /// gpushare replaced, doesn't apply to this job.
-pub fn agree(variables: &mut Vec<(&'static str, String)>, slurms: &str, pci: &str) {
-    let own = variables.iter().find(|(name, _)| *name == MEMORY).and_then(|(_, mib)| mib.parse::<u32>().ok());
+pub fn agree(variables: &mut Vec<(String, String)>, slurms: &str, pci: &str) {
+    let own = variables.iter().find(|(name, _)| name == MEMORY).and_then(|(_, mib)| mib.parse::<u32>().ok());
     let sizes = slurms.split(',').filter_map(|one| one.trim().rsplit_once('='));
     let Some((_, size)) = { sizes }.find(|(address, _)| is_same_pci(address, pci)) else {
         let told = own.map(|mib| format!("{pci}={mib}M")).unwrap_or_default();
-        variables.push((SHARD_MEMORY, told));
+        variables.push((SHARD_MEMORY.to_owned(), told));
         return;
     };
     let size = size.strip_suffix('M').and_then(|mib| mib.parse::<u32>().ok());
     let Some(smaller) = size.filter(|size| own.is_some_and(|own| *size < own)) else { return };
     for (name, value) in variables {
-        match *name {
+        match name.as_str() {
             MEMORY => *value = smaller.to_string(),
             MPS_MEMORY => *value = format!("0={smaller}M"),
             _ => {}
         }
     }
-}
-
-/// The same variables as lines for a shell to read: an ssh session gets none of a step's variables.
-pub fn shell_lines(entry: &Entry, config: &NodeConfig) -> String {
-    let line = |(name, value): (&str, String)| {
-        let unless_set =
-            if name == PYTORCH { format!("[ -n \"${{{PYTORCH}+x}}\" ] || ") } else { String::new() };
-        format!("{unless_set}export {name}='{}'\n", value.replace('\'', "'\\''"))
-    };
-    variables(entry, config).into_iter().map(line).collect()
 }
 
 fn pytorch(fraction: &str) -> String {
@@ -126,7 +122,7 @@ mod tests {
     fn value_with(visible_devices: VisibleDevices, entry: &Entry, name: &str) -> Option<String> {
         let framework_env = FrameworkEnv::Pytorch;
         let config = NodeConfig { framework_env, visible_devices, ..NodeConfig::default() };
-        variables(entry, &config).into_iter().find(|(known, _)| *known == name).map(|(_, value)| value)
+        variables(entry, &config).into_iter().find(|(known, _)| known == name).map(|(_, value)| value)
     }
 
     #[test]
@@ -164,7 +160,7 @@ mod tests {
         let share = Entry { holding: share(40, Some(23_034)), ..entry(40, Some("GPU-a")) };
         let value = |mps, name: &str| {
             let config = NodeConfig { mps, ..NodeConfig::default() };
-            variables(&share, &config).into_iter().find(|(known, _)| *known == name).map(|(_, value)| value)
+            variables(&share, &config).into_iter().find(|(known, _)| known == name).map(|(_, value)| value)
         };
         assert_eq!(value(Mps::Off, "GPUSHARE_MEM_MIB").as_deref(), Some("23034"));
         let named = ["CUDA_MPS_PIPE_DIRECTORY", "CUDA_MPS_LOG_DIRECTORY", "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT"];
@@ -183,7 +179,7 @@ mod tests {
             let mut found = before.clone();
             agree(&mut found, slurms, "0000:c1:00.0");
             let value =
-                |wanted| found.iter().find(|(name, _)| *name == wanted).map(|(_, value)| value.clone());
+                |wanted| found.iter().find(|(name, _)| name == wanted).map(|(_, value)| value.clone());
             [MEMORY, MPS_MEMORY, SHARD_MEMORY].map(|name| value(name).unwrap_or_else(|| "-".to_owned()))
         };
         for (slurms, expected) in [
@@ -200,7 +196,7 @@ mod tests {
         }
         let mut found = variables(&entry(40, None), &config);
         agree(&mut found, "0000:17:00.0=3002M", "0000:c1:00.0");
-        assert!(found.contains(&(SHARD_MEMORY, String::new())), "a share without a size");
+        assert!(found.contains(&(SHARD_MEMORY.to_owned(), String::new())), "a share without a size");
     }
 
     #[test]
@@ -208,9 +204,9 @@ mod tests {
         let share = entry(40, None);
         let names: Vec<_> =
             variables(&share, &NodeConfig::default()).into_iter().map(|(name, _)| name).collect();
-        assert!(!names.contains(&"TF_FORCE_GPU_ALLOW_GROWTH"), "{names:?}");
+        assert!(!names.iter().any(|name| name == "TF_FORCE_GPU_ALLOW_GROWTH"), "{names:?}");
         let yes = NodeConfig { framework_env: FrameworkEnv::Yes, ..NodeConfig::default() };
-        assert!(!variables(&share, &yes).iter().any(|(name, _)| *name == PYTORCH));
+        assert!(!variables(&share, &yes).iter().any(|(name, _)| name == PYTORCH));
         assert_eq!(value(&share, PYTORCH).as_deref(), Some("per_process_memory_fraction:0.500"));
         let whole = Entry { holding: Holding::Whole, ..share };
         assert!(variables(&whole, &NodeConfig::default()).is_empty());
@@ -230,18 +226,9 @@ mod tests {
         let share = Entry { holding: share(40, Some(1)), ..entry(40, Some("GPU-a")) };
         let config =
             NodeConfig { mps: Mps::PerUser, framework_env: FrameworkEnv::Pytorch, ..NodeConfig::default() };
-        let mut names: Vec<&str> = variables(&share, &config).into_iter().map(|(name, _)| name).collect();
+        let mut names: Vec<String> = variables(&share, &config).into_iter().map(|(name, _)| name).collect();
         there.sort_unstable();
         names.sort_unstable();
         assert_eq!(there, names);
-    }
-
-    #[test]
-    fn a_shell_reads_the_lines_as_they_are_meant() {
-        let lines = shell_lines(&entry(40, Some("GPU-a")), &NodeConfig::default());
-        assert!(lines.contains("export CUDA_VISIBLE_DEVICES='0'\n"), "{lines}");
-        let uuid = NodeConfig { visible_devices: VisibleDevices::Uuid, ..NodeConfig::default() };
-        let lines = shell_lines(&entry(40, Some("a'b")), &uuid);
-        assert!(lines.contains("'a'\\''b'"), "{lines}");
     }
 }

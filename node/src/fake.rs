@@ -17,7 +17,8 @@ pub(crate) fn gpu(index: u32) -> Gpu {
 
 /// An entry of a job that has whole GPUs.
 pub(crate) fn entry(id: u32, gpus: Vec<Gpu>) -> Entry {
-    Entry { key: JobKey { id, restart: 0 }, user_id: 2001, holding: Holding::Whole, gpus, since: 1000 }
+    let without = Entry::without_gpus(JobKey { id, restart: 0 }, 2001);
+    Entry { holding: Holding::Whole, gpus, since: 1000, ..without }
 }
 
 /// A share of a GPU with 80 units, for which Slurm allocated no GPU.

@@ -1,4 +1,6 @@
-//! Who is on which GPU: one small text file for each job under /run/gpushare, which only root writes.
+//! Who is on which GPU: one small text file for each job under /run/gpushare, which only root writes. `cat` shows all
+//! that is true of a job here: its GPUs, its programs' variables, the process that lives as long as it, and why it
+//! fails, if it does ([`entry`]).
 //!
 //! Each entry is written to a temporary file and renamed, so that a reader sees all of it or nothing. A file that isn't
 //! an entry moves to `garbage/`; it is never trusted and never fatal. An entry of another version of gpushare, or an
@@ -9,10 +11,6 @@
 //! ```text
 //! /run/gpushare/lock
 //! /run/gpushare/jobs/JOB       the entry of the job's latest start on this node
-//! /run/gpushare/balance        the sum of the entries
-//! /run/gpushare/failed/JOB     why the job can't run here
-//! /run/gpushare/env/JOB        the variables of a job with a share, for ssh sessions
-//! /run/gpushare/witness/JOB    the process that lives as long as the job
 //! /run/gpushare/reconciled     its date: when the ledger last looked for jobs that are over
 //! /run/gpushare/nvml           why NVML has no answer
 //! /run/gpushare/limits         the driver can limit GPU memory for a cgroup
@@ -29,25 +27,16 @@
 //! moved it at once, each could get its own lock.
 
 mod alive;
-mod balance;
-mod counts;
-mod daemons;
 mod entry;
-mod error;
-mod exporters;
-mod failure;
+mod figures;
 mod note;
-mod used;
-mod variables;
+mod old;
 
-pub use alive::{Witness, is_gone};
-pub use balance::{Balance, Row, on_scale};
-pub use counts::{Counts, Event};
-pub use entry::{Damage, Entry, Holding};
-pub use error::LedgerError;
-pub(crate) use failure::one_line;
+pub use alive::{extern_step_above, is_gone};
+pub(crate) use entry::one_line;
+pub use entry::{Damage, Entry, Given, Holding, Witness};
+pub use figures::{Counts, Event, Used, after_look};
 pub(crate) use note::read_note;
-pub use used::{Used, after_look};
 
 use crate::config::RUN_DIR;
 use gpushare::root_file::{self, FolderError};
@@ -78,26 +67,18 @@ pub struct Ledger {
 #[derive(Debug)]
 pub struct Locked<'a> {
     ledger: &'a Ledger,
-    known: balance::Known,
     _lock: File,
 }
 
 /// The entries, and the files that aren't entries.
 #[derive(Debug, Default)]
 pub struct Listing {
-    /// Sorted by job number.
+    /// Those of jobs that have GPUs, sorted by job number.
     pub entries: Vec<Entry>,
+    /// The jobs that can't run here, with GPUs or without, and why; sorted by job number.
+    pub failures: Vec<(u32, String)>,
     /// Files that aren't entries, or that we can't read.
     pub garbage: Vec<Garbage>,
-}
-
-/// The files in the folder of entries that can't be read.
-#[derive(Debug, Default)]
-pub struct Unread {
-    /// Files that aren't entries; moved aside.
-    pub garbage: Vec<Garbage>,
-    /// Entries of other versions of gpushare, or ones that can't be read now; left in place.
-    pub others: Vec<Garbage>,
 }
 
 /// A file that can't be read as an entry.
@@ -155,7 +136,7 @@ impl Ledger {
                 Err(TryLockError::WouldBlock) => std::thread::sleep(LOCK_PAUSE),
             }
         }
-        let locked = Locked { ledger: self, known: balance::Known::default(), _lock: file };
+        let locked = Locked { ledger: self, _lock: file };
         locked.make_folder(JOBS)?;
         Ok(locked)
     }
@@ -183,16 +164,18 @@ impl Ledger {
     /// # Errors
     /// A folder can't be read.
     pub fn list(&self) -> Result<Listing, LedgerError> {
-        let jobs = self.dir.join(JOBS);
         let mut listing = Listing::default();
-        for name in self.names(&jobs)? {
-            match read(&jobs.join(&name)) {
-                Ok(entry) => listing.entries.push(entry),
+        let mut names = self.names(&self.dir.join(JOBS))?;
+        names.extend(self.old_marks(&names));
+        for name in names {
+            match self.read(&name) {
+                Ok(entry) => listing.add(entry),
                 Err(Damage::Gone) => {}
                 Err(damage) => listing.garbage.push(Garbage { name, damage }),
             }
         }
         listing.entries.sort_by_key(|entry| entry.key);
+        listing.failures.sort();
         Ok(listing)
     }
 
@@ -201,26 +184,69 @@ impl Ledger {
     /// # Errors
     /// The entry is damaged or can't be read.
     pub fn find(&self, job_id: u32) -> Result<Option<Entry>, LedgerError> {
-        let path = self.of_job(JOBS, job_id);
-        match read(&path) {
+        match self.read(&job_id.to_string()) {
             Ok(entry) => Ok(Some(entry)),
             Err(Damage::Gone) => Ok(None),
-            Err(damage) => Err(LedgerError::Entry(path, damage)),
+            Err(damage) => Err(LedgerError::Entry(self.of_job(job_id), damage)),
         }
     }
 
-    /// Whether the ledger has anything about a job: an entry (damaged or not), a failure mark, a witness, or variables.
+    /// Whether the ledger has anything about a job, damaged or not.
     pub fn knows(&self, job_id: u32) -> bool {
-        let exists = |path: PathBuf| match path.symlink_metadata() {
-            Ok(_) => true,
-            Err(error) => error.kind() != io::ErrorKind::NotFound,
+        !matches!(self.read(&job_id.to_string()), Err(Damage::Gone))
+    }
+
+    /// Marks a job whose prolog wasn't done, if that has recorded this start of it: the job's steps would take the rest
+    /// as done. Returns whether it is marked; gives up after `wait`.
+    ///
+    /// # Errors
+    /// The entry can't be read, the lock is taken, or the mark can't be written.
+    pub fn fail_recorded(&self, key: JobKey, reason: &str, wait: Duration) -> Result<bool, LedgerError> {
+        let is_it = |entry: &Entry| entry.key == key && entry.has_gpus();
+        if !self.find(key.id)?.is_some_and(|entry| is_it(&entry)) {
+            return Ok(false);
+        }
+        let locked = self.lock(wait)?;
+        // The epilog may have run in the meantime.
+        match self.find(key.id)?.filter(is_it) {
+            Some(entry) => locked.fail(key, entry.user_id, reason).map(|()| true),
+            None => Ok(false),
+        }
+    }
+
+    fn of_job(&self, job_id: u32) -> PathBuf {
+        self.dir.join(format!("{JOBS}/{job_id}"))
+    }
+
+    fn read(&self, name: &str) -> Result<Entry, Damage> {
+        let text = match root_file::read(&self.dir.join(JOBS).join(name), LONGEST) {
+            Ok(bytes) => String::from_utf8(bytes.ok_or(Damage::NoFile)?).map_err(|_| Damage::Foreign)?,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return self.old_mark(name),
+            Err(error) => return Err(Damage::Unreadable(error.kind())),
         };
-        let folders = [JOBS, failure::FOLDER, alive::FOLDER, variables::FOLDER];
-        folders.into_iter().any(|folder| exists(self.of_job(folder, job_id)))
+        let entry = match old::text(&text) {
+            Some(text) => self.with_old_marks(text.parse()?),
+            None => text.parse()?,
+        };
+        if entry::job_of(name) == Some(entry.key.id) { Ok(entry) } else { Err(Damage::Misnamed) }
+    }
+}
+
+impl Listing {
+    fn add(&mut self, entry: Entry) {
+        self.failures.extend(entry.failure.clone().map(|reason| (entry.key.id, reason)));
+        if entry.has_gpus() {
+            self.entries.push(entry);
+        }
     }
 }
 
 impl Locked<'_> {
+    /// The ledger that is locked.
+    pub(crate) fn ledger(&self) -> &Ledger {
+        self.ledger
+    }
+
     /// Lists every entry. Moves other files to `garbage/`.
     ///
     /// # Errors
@@ -233,77 +259,68 @@ impl Locked<'_> {
         Ok(listing)
     }
 
-    /// Writes a job's entry and removes all else that the ledger has about the job, such as a failure mark and a
-    /// witness: these belong to an earlier start, or to an old job with the same number.
+    /// Writes a job's entry in the place of all that the ledger has about the job: of an earlier start, or of an old
+    /// job with the same number.
     ///
     /// # Errors
     /// The entry can't be written.
     pub fn record(&self, entry: &Entry) -> Result<(), LedgerError> {
-        let path = self.ledger.of_job(JOBS, entry.key.id);
-        let mut draft = self.draft()?;
-        let old = read(&path);
-        if !matches!(old, Ok(_) | Err(Damage::Gone)) {
-            // It is unknown how a damaged entry counts in the balance.
-            draft.forget();
-        }
-        self.drop_marks(entry.key.id, None)?;
-        self.withdraw(entry.key.id)?;
-        self.write_note(&path, &entry.to_string())?;
-        self.settle_record(draft, old.ok().as_ref(), entry);
+        self.write_note(&self.ledger.of_job(entry.key.id), &entry.to_string())?;
+        // Nothing reads them beside an entry of today's format.
+        let _ = self.drop_old_marks(entry.key.id);
         Ok(())
     }
 
-    /// Removes a job's entry if it belongs to the start `up_to` or an earlier one, or to any start if `up_to` is
-    /// `None`. Returns its start. A damaged entry doesn't show its start, so it counts as `up_to`.
+    /// Marks a start of a job as one that can't run here, with the reason; it keeps GPUs that it has. Any of root's
+    /// processes may call it: the prolog and slurmstepd do.
     ///
     /// # Errors
-    /// The entry can't be removed, or the balance can't be made invalid first.
-    pub(crate) fn remove(&self, job_id: u32, up_to: Option<u32>) -> Result<Option<JobKey>, LedgerError> {
-        let path = self.ledger.of_job(JOBS, job_id);
-        let old = read(&path);
-        let key = match &old {
-            Err(Damage::Gone) => return Ok(None),
-            Ok(entry) => entry.key,
-            Err(_) => JobKey { id: job_id, restart: up_to.unwrap_or(0) },
+    /// The mark can't be written, or the job has an entry of another version.
+    pub fn fail(&self, key: JobKey, user_id: u32, reason: &str) -> Result<(), LedgerError> {
+        let mut entry = match self.ledger.read(&key.id.to_string()) {
+            Ok(entry) if entry.key == key => entry,
+            Err(damage @ (Damage::OtherVersion(_) | Damage::Unreadable(_))) => {
+                return Err(LedgerError::Entry(self.ledger.of_job(key.id), damage));
+            }
+            Ok(_) | Err(_) => Entry::without_gpus(key, user_id),
         };
-        if up_to.is_some_and(|restart| key.restart > restart) {
-            return Ok(None);
+        // The prolog may run twice.
+        let is_new = entry.failure.is_none();
+        entry.failure = Some(one_line(reason));
+        self.record(&entry)?;
+        if is_new {
+            self.count(&[Event::Failed]);
         }
-        let mut draft = self.draft()?;
-        self.remove_note(&path)?;
-        match &old {
-            Ok(entry) => self.settle_removal(draft, entry),
-            Err(_) => draft.forget(),
+        Ok(())
+    }
+
+    /// Records the process that lives as long as a start of a job: the slurmstepd of its extern step. Does nothing for
+    /// a start that is over.
+    ///
+    /// # Errors
+    /// The entry can't be read or written.
+    pub fn witness(&self, key: JobKey, witness: Witness) -> Result<(), LedgerError> {
+        match self.ledger.find(key.id)? {
+            Some(entry) if entry.key == key => self.record(&Entry { witness: Some(witness), ..entry }),
+            _ => Ok(()),
         }
-        Ok(Some(key))
     }
 
     /// Removes all that the ledger has about a job's start `up_to` and earlier ones, or about any start if `up_to` is
-    /// `None`. Returns the start that had an entry.
+    /// `None`. Returns the start that had GPUs. A damaged entry doesn't show its start, so it counts as `up_to`.
     ///
     /// # Errors
     /// Something can't be removed.
     pub fn forget(&self, job_id: u32, up_to: Option<u32>) -> Result<Option<JobKey>, LedgerError> {
-        let removed = self.remove(job_id, up_to)?;
-        self.drop_marks(job_id, up_to)?;
-        if self.ledger.of_job(JOBS, job_id).symlink_metadata().is_err() {
-            self.withdraw(job_id)?;
-        }
-        Ok(removed)
-    }
-
-    /// Removes the failure mark and the witness. Both begin with the number of their start.
-    fn drop_marks(&self, job_id: u32, up_to: Option<u32>) -> Result<(), LedgerError> {
-        let mut paths =
-            [failure::FOLDER, alive::FOLDER].map(|folder| self.ledger.of_job(folder, job_id)).into_iter();
-        paths.try_for_each(|path| match up_to {
-            Some(_) if restart_in(&path) > up_to => Ok(()),
-            // If the folder isn't a folder, there is no mark in it.
-            _ => self.remove_note(&path).or_else(|error| match path.symlink_metadata() {
-                Ok(_) => Err(error),
-                Err(_) => Ok(()),
-            }),
-        })
+        let key = match self.ledger.read(&job_id.to_string()) {
+            Err(Damage::Gone) => return Ok(None),
+            Ok(entry) if up_to.is_some_and(|restart| entry.key.restart > restart) => return Ok(None),
+            Ok(entry) => entry.has_gpus().then_some(entry.key),
+            Err(_) => Some(JobKey { id: job_id, restart: up_to.unwrap_or(0) }),
+        };
+        self.drop_old_marks(job_id)?;
+        self.remove_note(&self.ledger.of_job(job_id))?;
+        Ok(key)
     }
 
     /// Makes a folder of the ledger. If something else has that name, it moves to `garbage/`.
@@ -340,16 +357,18 @@ impl Locked<'_> {
     }
 }
 
-fn restart_in(path: &Path) -> Option<u32> {
-    note::read_note(path)?.split(' ').next()?.parse().ok()
-}
-
-fn read(path: &Path) -> Result<Entry, Damage> {
-    let bytes = root_file::read(path, LONGEST).map_err(Damage::from_io)?.ok_or(Damage::NoFile)?;
-    let text = std::str::from_utf8(&bytes).map_err(|_| Damage::Foreign)?;
-    let entry: Entry = text.parse()?;
-    let named = path.file_name().and_then(|name| name.to_str()).and_then(entry::job_of);
-    if named == Some(entry.key.id) { Ok(entry) } else { Err(Damage::Misnamed) }
+gpushare::errors! {
+    /// Why the ledger can't be used: what failed, the path, and the kernel's error.
+    #[derive(Debug)]
+    pub enum LedgerError {
+        Lock(path: PathBuf, error: io::Error) => "lock {}: {error}", path.display();
+        Busy(path: PathBuf, wait: Duration) =>
+            "lock {} was held by others for {} s", path.display(), wait.as_secs();
+        Read(path: PathBuf, error: io::Error) => "reading {}: {error}", path.display();
+        Entry(path: PathBuf, damage: Damage) => "reading {}: {damage}", path.display();
+        Write(path: PathBuf, error: io::Error) => "writing {}: {error}", path.display();
+        Remove(path: PathBuf, error: io::Error) => "removing {}: {error}", path.display();
+    } from { Folder(FolderError) }
 }
 
 #[cfg(test)]

@@ -9,12 +9,11 @@ use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use crate::config::{NodeConfig, Nvml};
-use crate::gpu::{self, Roots};
-use crate::ledger::{Entry, Holding, Ledger};
+use crate::config::NodeConfig;
+use crate::ledger::{Entry, Holding};
 use dmem::{CAPACITY_FILE, LIMIT_FILE, is_limited, limit_lines};
 
-use crate::nvml::{self, Trouble};
+use crate::nvml::{Trouble, limit_memory};
 
 mod dmem;
 
@@ -46,24 +45,19 @@ gpushare::errors! {
 ///
 /// # Errors
 /// A limit is offered but can't be set.
-pub fn limit(
-    config: &NodeConfig,
-    ledger: &Ledger,
-    roots: &Roots,
-    (entry, cgroup): (&Entry, &Path),
-) -> Result<Limited, MemoryError> {
+pub fn limit(config: &NodeConfig, entry: &Entry, cgroup: &Path) -> Result<Limited, MemoryError> {
     let Holding::Share { memory: Some(mib), .. } = entry.holding else { return Ok(Limited::Not) };
     let Some(gpu) = entry.share_gpu() else { return Ok(Limited::Not) };
-    let kernel = match gpu::pci_address(gpu, roots) {
-        Some(pci) => Kernel::of(cgroup, &pci, mib)?,
+    let kernel = match &entry.given.pci {
+        Some(pci) => Kernel::of(cgroup, pci, mib)?,
         None => Kernel::Without,
     };
     match kernel {
         Kernel::Limits => Ok(Limited::Before),
         Kernel::NotHere => Ok(Limited::Not),
-        Kernel::Without | Kernel::Would { .. } if ledger.has_limits() && config.nvml != Nvml::Off => {
+        Kernel::Without | Kernel::Would { .. } if entry.given.driver_limits => {
             let uuid = gpu.uuid.as_deref().ok_or(MemoryError::NoUuid)?;
-            let set = nvml::limit_memory(config, uuid, cgroup, mib);
+            let set = limit_memory(config, uuid, cgroup, mib);
             set.map(|()| Limited::ByDriver).map_err(MemoryError::Nvml)
         }
         Kernel::Would { file, lines } => write(file, &lines).map(|()| Limited::ByKernel),
@@ -112,17 +106,16 @@ fn write(path: PathBuf, lines: &[String]) -> Result<(), MemoryError> {
 mod tests {
     use super::*;
     use crate::fake::{self, gpu, share};
+    use crate::ledger::Given;
 
-    fn entry(memory: Option<u32>) -> Entry {
-        Entry { holding: share(20, memory), ..fake::entry(7, vec![gpu(0)]) }
+    fn entry(memory: Option<u32>, driver_limits: bool) -> Entry {
+        let given = Given { pci: Some("0000:c1:00.0".to_owned()), driver_limits, ..Given::default() };
+        Entry { holding: share(20, memory), given, ..fake::entry(7, vec![gpu(0)]) }
     }
 
-    /// A machine with one GPU in `proc`, a root cgroup and a job's cgroup.
+    /// A machine with a root cgroup and a job's cgroup.
     fn machine() -> (tempfile::TempDir, PathBuf) {
         let top = tempfile::tempdir().unwrap();
-        let gpu = top.path().join("proc/driver/nvidia/gpus/0000:c1:00.0");
-        fs::create_dir_all(&gpu).unwrap();
-        fs::write(gpu.join("information"), "Device Minor: \t 0\n").unwrap();
         let job = top.path().join("cgroup/system.slice/n1_slurmstepd.scope/job_7");
         fs::create_dir_all(&job).unwrap();
         (top, job)
@@ -131,9 +124,7 @@ mod tests {
     #[test]
     fn the_kernel_limits_where_its_controller_is_enabled_for_the_job() {
         let (top, job) = machine();
-        let ledger = Ledger::at(top.path().join("run"));
-        let config = NodeConfig::default();
-        let limit = |memory| limit(&config, &ledger, &Roots::at(top.path()), (&entry(memory), &job));
+        let limit = |memory| limit(&NodeConfig::default(), &entry(memory, false), &job);
         assert_eq!(limit(Some(2048)).unwrap(), Limited::Not, "no controller");
         fs::write(top.path().join("cgroup/dmem.capacity"), "nvidia/0000:c1:00.0/vidmem 85899345920\n")
             .unwrap();
@@ -155,29 +146,26 @@ mod tests {
     #[test]
     fn slurms_own_limit_is_neither_overwritten_nor_doubled() {
         let (top, job) = machine();
-        let ledger = Ledger::at(top.path().join("run"));
-        let (config, roots) = (NodeConfig::default(), Roots::at(top.path()));
+        let config = NodeConfig::default();
         let limit =
-            || limit(&config, &ledger, &roots, (&entry(Some(2048)), &job)).map_err(|error| error.to_string());
+            |driver| limit(&config, &entry(Some(2048), driver), &job).map_err(|error| error.to_string());
         let (capacity, file) = (top.path().join("cgroup/dmem.capacity"), job.join("dmem.max"));
         for region in ["nvidia/0000:c1:00/vidmem", "nvidia/00000000:c1:00.0/vidmem", "drm/0000:c1:00.0/vram"]
         {
             fs::write(&capacity, format!("{region} 85899345920\nnvidia/0000:17:00/vidmem 1\n")).unwrap();
             for driver in [false, true] {
-                ledger.note_answer(driver, std::time::Duration::from_secs(1)).unwrap();
                 // A smaller limit, and a larger one, which Slurm would write again at the next step.
                 for slurms in ["1048576", "85899345920"] {
                     let text = format!("{region} {slurms}\nnvidia/0000:17:00/vidmem max\n");
                     fs::write(&file, &text).unwrap();
-                    assert_eq!(limit(), Ok(Limited::Before), "{region} {slurms}");
+                    assert_eq!(limit(driver), Ok(Limited::Before), "{region} {slurms}");
                     assert_eq!(fs::read_to_string(&file).unwrap(), text);
                 }
             }
-            ledger.note_answer(false, std::time::Duration::from_secs(1)).unwrap();
             // A limit on another GPU than the share's, and none: the job's share isn't a shard.
             for others in ["1048576", "max"] {
                 fs::write(&file, format!("{region} max\nnvidia/0000:17:00/vidmem {others}\n")).unwrap();
-                assert_eq!(limit(), Ok(Limited::ByKernel), "{region} {others}");
+                assert_eq!(limit(false), Ok(Limited::ByKernel), "{region} {others}");
                 assert!(fs::read_to_string(&file).unwrap().starts_with(&format!("{region} 2147483648\n")));
             }
         }
@@ -186,10 +174,7 @@ mod tests {
     #[test]
     fn the_driver_comes_before_the_kernel_where_both_can() {
         let (top, job) = machine();
-        let ledger = Ledger::at(top.path().join("run"));
-        ledger.note_answer(true, std::time::Duration::from_secs(1)).unwrap();
-        let config = NodeConfig::default();
-        let limit = || limit(&config, &ledger, &Roots::at(top.path()), (&entry(Some(2048)), &job));
+        let limit = || limit(&NodeConfig::default(), &entry(Some(2048), true), &job);
         assert!(matches!(limit(), Err(MemoryError::NoUuid)), "no controller: asked");
         fs::write(top.path().join("cgroup/dmem.capacity"), "nvidia/00000000:c1:00.0/vidmem 85899345920\n")
             .unwrap();

@@ -5,26 +5,26 @@
 //! job, and remembered in the ledger's folder. Without a library or driver, NVML is queried only once a minute. It is
 //! also queried less often if a driver hangs, so that processes that can't be killed don't pile up.
 
-use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use crate::config::{self, Mps, NodeConfig, Placement};
+use crate::config::{Mps, NodeConfig, Placement};
 use crate::gpu::{Roots, known_to_the_driver};
 use crate::ledger::Ledger;
 use crate::nvml::answer::{Measured, Mode, NO_DRIVER, NO_LIBRARY};
 
-use crate::exec::{AskError, Asked, ask, installed, own, program};
+use crate::exec::Asked;
+use ask::{LATE, command, late, said, set};
 
 pub mod answer;
+mod ask;
 mod reading;
 mod remembered;
 
+pub use ask::{Trouble, limit_memory};
 pub use reading::Unreadable;
 pub use remembered::Silence;
 
-const NAME: &str = "gpushare-nvml";
-const LATE: &str = "no answer in";
 /// Prologs hold the ledger's lock for milliseconds.
 const LOCK_WAIT: Duration = Duration::from_secs(5);
 /// How long to wait before asking again on a node without a library or driver: only an administrator can change that.
@@ -34,23 +34,6 @@ const QUIET_AFTER_A_HANG: Duration = Duration::from_secs(10);
 /// The minimum time to wait for the answer: an answer that is already there counts, even if earlier work used up the
 /// time.
 const LEAST: Duration = Duration::from_millis(5);
-
-gpushare::errors! {
-    /// Why NVML has no answer.
-    #[derive(Debug)]
-    pub enum Trouble {
-        Off => "Nvml=off in gpushare.conf";
-        /// The reason from a short while ago; NVML isn't asked now.
-        Remembered(reason: String) => "{reason}";
-        Ask(error: AskError) => "{error}";
-        /// gpushare-nvml was then killed.
-        Late(patience: Duration) => "{LATE} {} ms", patience.as_millis();
-        Said(reason: String) => "{reason}";
-        /// It ended by a signal, such as after a crash, or with an unexpected status.
-        Ended(status: std::process::ExitStatus) => "{NAME} ended with {status}";
-        Nonsense(why: Unreadable) => "the answer of {NAME} makes no sense: {why}";
-    }
-}
 
 /// A query to NVML without an answer yet. Dropping it kills gpushare-nvml.
 #[derive(Debug)]
@@ -97,7 +80,7 @@ impl Nvml {
         let (asked, start) = self.asked?;
         let left = self.patience.saturating_sub(start.elapsed()).max(LEAST);
         said(asked.answer(left).map_err(|error| late(error, self.patience)))
-            .and_then(|text| text.parse().map_err(Trouble::Nonsense))
+            .and_then(|text| text.parse().map_err(|why: Unreadable| Trouble::Nonsense(why.to_string())))
     }
 
     /// The same, and remembers the result for the next prolog. Returns the reason only the first time that there is no
@@ -129,23 +112,6 @@ pub(crate) fn set_compute_mode(config: &NodeConfig, uuid: &str, mode: Mode) -> R
     set(config, &["compute-mode", uuid, mode.word()])
 }
 
-/// Limits how much of a GPU's memory the processes in a cgroup, and in those below it, can have; for drivers whose
-/// answer had `limits`. `cgroup` is its folder, `memory` is in MiB.
-///
-/// # Errors
-/// NVML can't be asked, or refuses.
-pub fn limit_memory(config: &NodeConfig, uuid: &str, cgroup: &Path, memory: u32) -> Result<(), Trouble> {
-    set(config, &["limit", uuid, &cgroup.to_string_lossy(), &memory.to_string()])
-}
-
-/// Waits as long as for an MPS daemon: a sleeping GPU is woken first.
-fn set(config: &NodeConfig, words: &[&str]) -> Result<(), Trouble> {
-    let mut command = command(config)?;
-    command.args(words);
-    let answer = ask(&mut command, "", config.mps_timeout);
-    said(answer.map_err(|error| late(error, config.mps_timeout))).map(|_| ())
-}
-
 fn quiet_after(reason: &str) -> Duration {
     if is_absent(reason) {
         QUIET
@@ -153,51 +119,6 @@ fn quiet_after(reason: &str) -> Duration {
         QUIET_AFTER_A_HANG
     } else {
         Duration::ZERO
-    }
-}
-
-fn is_absent(reason: &str) -> bool {
-    reason.starts_with(NO_LIBRARY) || reason.starts_with(NO_DRIVER)
-}
-
-/// gpushare-nvml, with the library that gpushare.conf names.
-fn command(config: &NodeConfig) -> Result<Command, Trouble> {
-    let mut command = program(&path(&own()));
-    match &config.nvml {
-        config::Nvml::Off => return Err(Trouble::Off),
-        config::Nvml::Auto => {}
-        config::Nvml::At(library) => {
-            command.arg("--library").arg(library);
-        }
-    }
-    Ok(command)
-}
-
-/// Next to the running program, so that a build that isn't installed uses its own; otherwise where it is installed.
-fn path(own: &Path) -> PathBuf {
-    let beside = own.with_file_name(NAME);
-    if beside.is_file() { beside } else { installed(own, NAME) }
-}
-
-/// What it printed, if it succeeded.
-fn said(answer: Result<crate::exec::Output, Trouble>) -> Result<String, Trouble> {
-    let answer = answer?;
-    match answer.status.code() {
-        Some(0) => Ok(answer.output),
-        Some(1) => {
-            let line = answer.first_line();
-            let reason = line.strip_prefix(NAME).and_then(|line| line.strip_prefix(": ")).unwrap_or(&line);
-            Err(Trouble::Said(reason.to_owned()))
-        }
-        _ => Err(Trouble::Ended(answer.status)),
-    }
-}
-
-/// The message is always the same, however much time was left.
-fn late(error: AskError, patience: Duration) -> Trouble {
-    match error {
-        AskError::Deadline(..) => Trouble::Late(patience),
-        error => Trouble::Ask(error),
     }
 }
 
@@ -212,10 +133,17 @@ impl Trouble {
     }
 }
 
+fn is_absent(reason: &str) -> bool {
+    reason.starts_with(NO_LIBRARY) || reason.starts_with(NO_DRIVER)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config;
+    use crate::exec::program;
     use crate::fake::ledger;
+    use std::path::Path;
 
     const PATIENCE: Duration = Duration::from_secs(20);
 
@@ -223,20 +151,6 @@ mod tests {
         let mut command = program(Path::new("/bin/sh"));
         command.args(["-c", script]);
         Nvml::run(Ok(command), PATIENCE)
-    }
-
-    #[test]
-    fn the_program_is_looked_for_beside_the_one_that_asks() {
-        let dir = tempfile::tempdir().unwrap();
-        let own = dir.path().join("bin/gpushare");
-        for folder in ["bin", "sbin"] {
-            std::fs::create_dir(dir.path().join(folder)).unwrap();
-        }
-        assert_eq!(path(&own), Path::new("/usr/sbin/gpushare-nvml"));
-        for there in ["sbin/gpushare-nvml", "bin/gpushare-nvml"] {
-            std::fs::write(dir.path().join(there), "").unwrap();
-            assert_eq!(path(&own), dir.path().join(there));
-        }
     }
 
     #[test]

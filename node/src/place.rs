@@ -12,12 +12,13 @@ use crate::choose::{self, PlacementRules};
 use crate::config::{NodeConfig, OnCollision, Placement, UnitsPerGpu};
 use crate::gpu::{self, Detail, DeviceError, Gpu, Inventory, Roots, Unfit};
 use crate::job::{JobKey, NodeJob};
-use crate::ledger::{Balance, Entry, Garbage, Holding, Ledger, LedgerError, Locked, Row, Unread};
+use crate::ledger::{Entry, Garbage, Holding, Ledger, LedgerError, Listing, Locked};
 use crate::mps::service;
 use crate::nvml::answer::Measured;
 
 mod candidates;
 mod error;
+mod exporters;
 mod record;
 
 pub use candidates::candidates;
@@ -121,8 +122,6 @@ pub enum Notice {
     },
     /// The files of `JobstatsDir` or `DcgmJobMappingDir` can't be kept.
     Exporter(&'static str, LedgerError),
-    /// The slurmstepd that runs the prolog can't be recorded.
-    Unwitnessed(LedgerError),
     /// NVML reports an error of a GPU, so gpushare gives it no share.
     Faulty {
         /// Slurm's index.
@@ -200,24 +199,23 @@ fn units_of(config: &NodeConfig, gpus: Option<&Inventory>) -> Result<Vec<u32>, P
 }
 
 /// What the ledger says about the node when a job arrives.
-struct Occupancy<'a> {
-    ledger: &'a Locked<'a>,
-    balance: Balance,
+struct Occupancy {
+    entries: Vec<Entry>,
     /// Entries that can't be read.
     others: Vec<Garbage>,
 }
 
-impl<'a> Occupancy<'a> {
-    fn read(ledger: &'a Locked<'a>) -> Result<(Self, Vec<Garbage>), LedgerError> {
-        let (balance, Unread { garbage, others }) = ledger.balance()?;
-        Ok((Occupancy { ledger, balance, others }, garbage))
+impl Occupancy {
+    fn read(ledger: &Locked) -> Result<(Self, Vec<Garbage>), LedgerError> {
+        let Listing { entries, garbage, .. } = ledger.list()?;
+        let (others, garbage) = garbage.into_iter().partition(Garbage::is_entry);
+        Ok((Occupancy { entries, others }, garbage))
     }
 
-    /// The jobs that have shares of these GPUs or, if `whole`, that have one of them whole. Reads every entry.
-    fn holders(&self, gpus: &[Gpu], whole: bool) -> Result<Vec<JobKey>, LedgerError> {
-        let entries = self.ledger.list()?.entries;
-        let here = entries.iter().filter(|entry| (entry.holding == Holding::Whole) == whole);
-        Ok(here.filter(|entry| gpus.iter().any(|gpu| entry.is_on(gpu))).map(|entry| entry.key).collect())
+    /// The jobs that have shares of these GPUs or, if `whole`, that have one of them whole.
+    fn holders(&self, gpus: &[Gpu], whole: bool) -> Vec<JobKey> {
+        let here = self.entries.iter().filter(|entry| (entry.holding == Holding::Whole) == whole);
+        here.filter(|entry| gpus.iter().any(|gpu| entry.is_on(gpu))).map(|entry| entry.key).collect()
     }
 }
 
@@ -291,17 +289,18 @@ fn gpu_of_share(
             return Err(PlaceError::Unread(state.others.iter().map(Garbage::to_string).collect()));
         }
         _ => {
-            let candidates = candidates(gpus, &state.balance, job.user_id, &seen.units, measured.as_ref());
+            let candidates = candidates(gpus, &state.entries, job.user_id, &seen.units, measured.as_ref());
             let choice = choose::choose(&candidates, units, PlacementRules::from(config))
                 .map_err(|why| PlaceError::Nowhere { units, capacity, why })?;
             notices.extend(choice.overcommitted.then_some(Notice::Overcommitted));
             choice.index
         }
     };
-    let others = |row: &Row| row.allocated_gpu.is_some() && row.allocated_gpu != allocated_gpu;
-    if config.placement == Placement::Override
-        && allocated_gpu.is_some()
-        && state.balance.rows().iter().any(others)
+    let others = |entry: &Entry| match entry.holding {
+        Holding::Share { allocated_gpu: other, .. } => other.is_some() && other != allocated_gpu,
+        Holding::Whole | Holding::Nothing => false,
+    };
+    if config.placement == Placement::Override && allocated_gpu.is_some() && state.entries.iter().any(others)
     {
         notices.push(Notice::SeveralCharged);
     }
@@ -315,10 +314,8 @@ fn gpu_of_share(
         return Err(PlaceError::TooLarge { units, capacity });
     }
     // Our own choice avoids held GPUs. Slurm gave the GPU away, so that job is over or doesn't have it whole.
-    if state.balance.rows().iter().any(|row| row.wholes > 0 && row.gpu == gpu.number) {
-        let holders = state.holders(std::slice::from_ref(&gpu), true)?;
-        notices.extend(holders.first().map(|holder| Notice::HeldWhole(*holder)));
-    }
+    let holders = state.holders(std::slice::from_ref(&gpu), true);
+    notices.extend(holders.first().map(|holder| Notice::HeldWhole(*holder)));
     Ok(gpu)
 }
 
@@ -360,12 +357,9 @@ fn faulty(gpus: &Inventory, measured: &Measured, followed: Option<u32>) -> Vec<N
 
 /// Checks for shares on GPUs that Slurm gave a job whole.
 fn collision(config: &NodeConfig, own: &[Gpu], state: &Occupancy) -> Result<Option<Notice>, PlaceError> {
-    let shared = |row: &Row| row.shares > 0 && own.iter().any(|gpu| gpu.number == row.gpu);
-    if !state.balance.rows().iter().any(shared) {
-        return Ok(None);
-    }
-    let hit = state.holders(own, false)?;
+    let hit = state.holders(own, false);
     match config.on_collision {
+        _ if hit.is_empty() => Ok(None),
         // If Slurm chooses, it keeps shares and whole GPUs apart: those jobs are over, or did not request shares.
         _ if config.placement == Placement::Follow => Ok(Some(Notice::Collision(hit))),
         OnCollision::Run => Ok(Some(Notice::Collision(hit))),

@@ -216,7 +216,10 @@ fn prepare_mps(node: Node, entry: &Entry, now: u64) -> Result<(), WorkError> {
 
 /// Marks a job as one that can't run here. Gives the reason back, with that of a mark that can't be written.
 fn fail(node: Node, entry: &Entry, why: WorkError) -> WorkError {
-    let marked = node.ledger.lock(LOCK_WAIT).and_then(|ledger| ledger.fail(entry.key, &why.to_string()));
+    let marked = node
+        .ledger
+        .lock(LOCK_WAIT)
+        .and_then(|ledger| ledger.fail(entry.key, entry.user_id, &why.to_string()));
     match marked {
         Ok(()) => why,
         Err(error) => WorkError::Unmarked(Box::new(why), error),

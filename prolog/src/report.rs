@@ -63,6 +63,7 @@ pub fn placed(placed: &Placed) {
             log::info!("job {id}: {units} of {capacity} units on GPU {gpus}");
         }
         Holding::Whole => log::info!("job {id}: whole GPU {gpus}"),
+        Holding::Nothing => {}
     }
     for notice in notices {
         let line = line(entry, notice);
@@ -138,9 +139,6 @@ fn line(entry: &Entry, notice: &Notice) -> String {
         }
         Notice::Exporter(key, error) => {
             format!("job {id}: the files for {key} could not be updated: {error}")
-        }
-        Notice::Unwitnessed(error) => {
-            format!("job {id}: if its epilog does not run, nothing releases its share: {error}")
         }
         Notice::SeveralCharged => format!(
             "job {id}: Slurm charges shares to several GPUs (Flags=all_sharing?); use Placement=follow"

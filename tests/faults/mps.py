@@ -137,7 +137,7 @@ def test_another_version(control):
     folder, daemon = started(node, 1)
     entry = RUN / "gpushare/jobs/1"
     text = entry.read_text()
-    entry.write_text(text.replace("gpushare-ledger 4", "gpushare-ledger 99"))
+    entry.write_text(text.replace("gpushare-ledger 5", "gpushare-ledger 99"))
     node.epilog(2)
     assert alive(*daemon)
     entry.write_text(text)

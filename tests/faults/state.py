@@ -4,6 +4,7 @@
 import fcntl
 import json
 import os
+import re
 import shutil
 import subprocess
 import time
@@ -71,24 +72,23 @@ def test_damaged():
 
 
 def test_damaged_in_use():
-    """An entry that is damaged under its job keeps its place until its epilog, and goes with it."""
+    """An entry that is damaged under its job is set aside with a line, and nothing else is."""
     node = Node(gpus=1)
     node.prolog(1)
-    (JOBS / "1").write_text("garbage")
     node.prolog(2)
-    node.prolog(3)
-    assert "40 of its 80 units free" in node.failure(3)
-    node.epilog(1)
-    node.epilog(3)
-    node.prolog(3)
-    assert set(node.entries()) == {2, 3}
+    (JOBS / "1").write_text("garbage")
+    lines = node.prolog(3)
+    assert "set aside" in lines[1] and set(node.entries()) == {2, 3}, lines
+    node.prolog(4)
+    assert "40 of its 80 units free" in node.failure(4)
+    assert node.epilog(1) == [] and set(node.entries()) == {2, 3}
 
 
 def test_of_another_version():
     """Not read, not lost, and no share is placed beside it until its job is gone."""
     node = Node()
     node.prolog(1)
-    (JOBS / "2").write_text("gpushare-ledger 5\nsomething=else\n")
+    (JOBS / "2").write_text("gpushare-ledger 6\nsomething=else\n")
     says(node.prolog(3), "'2': another version of gpushare")
     assert set(node.entries()) == {1} and (JOBS / "2").exists() and "another version" in node.failure(3)
     says(node.epilog(2), "job 2")
@@ -96,25 +96,75 @@ def test_of_another_version():
     assert set(node.entries()) == {1, 3} and node.failure(3) is None
 
 
+def test_of_format_4():
+    """What an older gpushare left of running jobs, failed ones and one that is over: nothing is given twice, the
+    reasons are told, and each job's epilog leaves nothing."""
+    node = Node(gpus=1)
+    for job in (1, 2):
+        node.prolog(job)
+    node.prolog(3)
+    text = (JOBS / "1").read_text()
+    node.format_4(1)
+    node.format_4(2)
+    node.format_4(3, reason="no GPU has 40 of its 80 units free")
+    before = node.entries()
+    assert before == {1: (0, 0, 40), 2: (0, 0, 40)} and "80 units free" in node.failure(3)
+    assert node.status()["garbage"] == []
+    node.prolog(4)
+    assert "80 units free" in node.failure(4) and node.entries() == before, "both are counted"
+    node.prolog(2)
+    assert (JOBS / "2").read_text().startswith("gpushare-ledger 4"), "it has its GPU"
+    node.epilog(3)
+    node.epilog(4)
+    says(node.epilog(2), "job 2: share released")
+    node.prolog(5)
+    assert set(node.entries()) == {1, 5}
+    # The witness of job 1 is a process that is not there: another job may have its room.
+    (JOBS / "1").write_text(text)
+    node.format_4(1, witness="4194304 1")
+    lines = node.prolog(6)
+    assert any("job 1: it is over" in line for line in lines) and set(node.entries()) == {5, 6}, lines
+    for job in (5, 6):
+        node.epilog(job)
+    (LEDGER / "reconciled").unlink()
+    node.prolog(7)
+    node.epilog(7)
+    node.check_empty()
+
+
+def test_one_file_says_all():
+    """What is true of a job is in one file, whether it has a GPU, can't have one, or has failed with one."""
+    node = Node()
+    node.prolog(1)
+    node.prolog(2, 81)
+    text = (JOBS / "1").read_text()
+    for line in ("gpushare-ledger 5", "job=1", "state=placed", "user=2001", "holding=share", "units=40", "end"):
+        assert line in text.splitlines(), text
+    assert "env=GPUSHARE_UNITS=40" in text and re.search("^gpu=0 .* /dev/", text, re.M), text
+    text = (JOBS / "2").read_text()
+    assert "state=failed\nreason=it asks for 81 units" in text and "holding=nothing" in text, text
+    assert sorted(os.listdir(LEDGER)) == ["counts", "jobs", "lock", "reconciled"]
+
+
 def test_other_things():
-    """Folders that are files or links, a balance that is a folder, a lock that is one,
+    """Folders that are files or links, a temporary file that is a folder, a lock that is one,
     a /run that others can change."""
-    for name in ("jobs", "failed", "garbage"):
+    for name in ("jobs", "failed", "witness", "env", "garbage"):
         node = Node()
         LEDGER.mkdir()
         (LEDGER / name).write_text("x")
         node.prolog(1)
         node.prolog(2, 81)
-        assert set(node.entries()) == {1} and (node.failure(2) or name == "garbage"), (name, node.status())
+        assert set(node.entries()) == {1} and node.failure(2), (name, node.status())
     node = Node()
     node.prolog(1)
     (RUN / "decoy").write_text("x")
     for make in (lambda path: path.mkdir(), lambda path: path.symlink_to(RUN / "decoy"), lambda path: os.mkfifo(path)):
-        (LEDGER / "balance").unlink(missing_ok=True)
-        make(LEDGER / "balance")
+        make(JOBS / "2")
         node.prolog(2)
+        assert set(node.entries()) == {1, 2}
         node.epilog(2)
-        assert set(node.entries()) == {1} and (LEDGER / "balance").is_file()
+        assert set(node.entries()) == {1}
     assert (RUN / "decoy").read_text() == "x", "no link is followed"
     for make in (lambda path: path.mkdir(), lambda path: path.symlink_to(RUN / "decoy")):
         node = Node()
@@ -293,7 +343,7 @@ def test_tight_umask():
         node.prolog(2, 81)
     finally:
         os.umask(before)
-    for path, mode in (("", 0o755), ("jobs", 0o755), ("failed", 0o755), ("jobs/1", 0o644), ("failed/2", 0o644)):
+    for path, mode in (("", 0o755), ("jobs", 0o755), ("jobs/1", 0o644), ("jobs/2", 0o644)):
         assert (LEDGER / path).stat().st_mode & 0o777 == mode, path
 
 
@@ -303,11 +353,8 @@ def test_over():
     node = Node(gpus=1)
     node.prolog(1, 40)
     node.prolog(2, 40)
-    (LEDGER / "witness").mkdir()
     for job in (1, 2):
-        path = JOBS / str(job)
-        path.write_text("\n".join("since=1" if line[:6] == "since=" else line for line in path.read_text().split("\n")))
-        (LEDGER / f"witness/{job}").write_text("0 4194304 1\n")
+        node.is_over(job)
     # The process's name counts, and its title.
     shutil.copy("/bin/sleep", LEDGER.parent / "slurmstepd")
     with subprocess.Popen(["bash", "-c", f"exec -a 'slurmstepd: [2.batch]' {LEDGER.parent}/slurmstepd 60"]) as step:

@@ -5,7 +5,6 @@ strace(1) does it: with --inject the tracee gets SIGKILL on entering the call, w
 with an error. Every call from the first that names /run/gpushare on is a step, so the state after each is met as well.
 """
 
-import re
 import signal
 import subprocess
 import tempfile
@@ -78,30 +77,36 @@ def full(node):
     node.prolog(5, 20)
 
 
-def uncounted(node):
-    """One was killed while it changed the ledger: the entries must be read to be summed."""
+def old(node):
+    """An older gpushare has placed them, and failed the one that comes again."""
     two_jobs(node)
-    (LEDGER / "balance").write_bytes(b"")
+    for job in (1, 2):
+        node.format_4(job)
+
+
+def old_failed(node):
+    """It has failed the one that comes again."""
+    old(node)
+    node.prolog(3, 81)
+    node.format_4(3, reason="no room")
 
 
 def over(node):
     """The node is full of jobs, of which one is over that never had an epilog."""
     for job in (1, 2, 4, 5):
         node.prolog(job)
-    (LEDGER / "witness").mkdir()
-    (LEDGER / "witness/5").write_text("0 4194304 1\n")
-    entry = LEDGER / "jobs/5"
-    entry.write_text(re.sub("since=.*", "since=1", entry.read_text()))
+    node.is_over(5)
 
 
 SCENES = [
     Scene("prolog on an empty /run", prepare=lambda node: None, stay=()),
     Scene("prolog beside two jobs"),
-    Scene("prolog beside two jobs that must be summed", prepare=uncounted),
+    Scene("prolog beside two jobs of an older gpushare", prepare=old_failed),
     Scene("prolog of a requeued job whose entry lives", restart=1, prepare=requeued),
     Scene("prolog of a share that fits nowhere", prepare=full, stay=(1, 2, 4, 5), units=80),
     Scene("prolog that drops a job that is over", prepare=over, stay=(1, 2, 4)),
     Scene("epilog beside two jobs", "gpushare-epilog", prepare=requeued),
+    Scene("epilog of a job of an older gpushare", "gpushare-epilog", victim=1, prepare=old, stay=(2,)),
 ]
 
 
@@ -144,7 +149,7 @@ def test_one_that_hangs_is_ended_its_job_fails_and_the_next_goes_on():
     entry is written by then. What marks the job makes fewer such calls."""
     node = Node()
     started = time.monotonic()
-    stop = "--inject=pwrite64:signal=STOP:when=4"
+    stop = "--inject=pwrite64:signal=STOP:when=2"
     process = node.start("gpushare-prolog", 1, 40, before=[*STRACE, "-o", "/dev/null", stop])
     lines = finished(process)
     assert 49 < time.monotonic() - started < 58, "the bound in docs/nodes.md"

@@ -94,6 +94,29 @@ class Node:
         assert first == "gpushare-tally 1" and len(lines) == 4 and all(len(line) == 41 for line in lines), text
         return {name: int(number) for name, number in map(str.split, lines)}
 
+    def is_over(self, job):
+        """Makes a job with an entry one that was over long ago, as its witness says."""
+        entry = LEDGER / f"jobs/{job}"
+        text = re.sub("since=.*", "since=1", entry.read_text())
+        entry.write_text(text.replace("end\n", "witness=4194304 1\nend\n"))
+
+    def format_4(self, job, witness=None, reason=None):
+        """Makes what the ledger has of a job what an older gpushare would have written: an entry, marks in folders of
+        their own, and the file of a sum."""
+        entry = LEDGER / f"jobs/{job}"
+        text = re.sub("(state|reason|pci|mps|limit|env|witness)=.*\n", "", entry.read_text())
+        restart = re.search("restart=(.*)", text)[1]
+        marks = {"witness": witness, "failed": reason, "env": "" if reason else "export GPUSHARE_GPU='0'"}
+        for folder, mark in marks.items():
+            (LEDGER / folder).mkdir(exist_ok=True)
+            if mark is not None:
+                (LEDGER / folder / str(job)).write_text(f"{restart} {mark}\n" if folder != "env" else f"{mark}\n")
+        (LEDGER / "balance").write_bytes(b"GSHARE-2" + bytes(32))
+        if "holding=nothing" in text:
+            entry.unlink()
+        else:
+            entry.write_text(text.replace("gpushare-ledger 5", "gpushare-ledger 4"))
+
     def failure(self, job):
         return {row["job"]: row["reason"] for row in self.status()["failures"]}.get(job)
 
@@ -113,14 +136,15 @@ class Node:
     def check_empty(self):
         """Checks that nothing is left of any job, no file is half written, and the lock is free."""
         assert self.status()["jobs"] == [] and self.status()["failures"] == [], self.status()
-        for folder in ("jobs", "failed", "witness"):
+        # The last three are what a job of an older gpushare leaves, until a prolog looks for jobs that are over.
+        for folder in ("jobs", "failed", "witness", "env"):
             left = os.listdir(LEDGER / folder) if (LEDGER / folder).exists() else []
             assert not left, f"{folder}: {left}"
         if not LEDGER.exists():
             return  # A prolog was killed before it made the ledger.
         names = set(os.listdir(LEDGER)) - {
-            "jobs", "failed", "witness", "lock", "balance", "reconciled", "garbage", "nvml", "limits", "daemons",
-            "counts", "used",
+            "jobs", "lock", "reconciled", "garbage", "nvml", "limits", "daemons", "counts", "used", "failed", "witness",
+            "env", "balance",
         }
         assert not names, f"left behind: {names}"
         with open(LEDGER / "lock") as lock:

@@ -49,7 +49,7 @@ def test_an_ssh_session_is_fenced_there_too(node):
         assert opened(entered(node, job, "alice", OPEN)) == [own]
         if options:
             # The witness is the process that lives as long as the job.
-            _, pid, start = node.ok(f"cat /run/gpushare/witness/{job}").split()
+            pid, start = node.ok(f"sed -n s/^witness=//p /run/gpushare/jobs/{job}").split()
             assert node.ok(f"tr '\\0' ' ' </proc/{pid}/cmdline").startswith(f"slurmstepd: [{job}.extern]")
             assert node.ok(f"cat /proc/{pid}/stat").split()[21] == start
         node.cancel_all()

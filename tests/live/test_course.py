@@ -4,6 +4,7 @@ shares in certain reservations only, and the frameworks told what part of the GP
 
 import contextlib
 import re
+import shlex
 from collections import Counter
 
 import pytest
@@ -82,6 +83,7 @@ def test_an_update_does_not_take_a_share_out_of_its_course(node):
 # --- the frameworks' memory ----------------------------------------------------------------------------------------
 
 PYTORCH = "PYTORCH_CUDA_ALLOC_CONF"
+SESSION = (TOP / "docs/examples/profile.d/gpushare.sh").read_text()
 
 
 def names():
@@ -130,10 +132,8 @@ def test_pytorch_is_told_its_part_and_a_users_own_word_stays(node):
         job, batch, step = environments(node, QUARTER)
         assert set(batch) == {*names(), "GPUSHARE_FRACTION", "GPUSHARE_MEM_MIB"} and step == batch
         assert batch[PYTORCH] == "per_process_memory_fraction:0.250"
-        ssh = (
-            f"bash -c '. /run/gpushare/env/{job}; echo ${PYTORCH}; {PYTORCH}=mine; "
-            f". /run/gpushare/env/{job}; echo ${PYTORCH}'"
-        )
+        session = f"{SESSION}echo ${PYTORCH}; {PYTORCH}=mine\n{SESSION}echo ${PYTORCH}"
+        ssh = f"env SLURM_JOB_ID={job} sh -c {shlex.quote(session)}"
         assert entered(node, job, "alice", ssh).splitlines() == ["per_process_memory_fraction:0.250", "mine"]
         _, batch, step = environments(node, QUARTER, f"--export=ALL,{PYTORCH}=expandable_segments:True")
         assert batch[PYTORCH] == step[PYTORCH] == "expandable_segments:True"

@@ -84,13 +84,13 @@ def test_who_lives_is_never_taken_for_over(node):
     node.wait(lambda: len(node.ledger()) == 4, "four jobs")
     before = node.ledger()
     assert sorted(before.values()) == [0, 1, 2, 3]
-    witnesses = "/run/gpushare/witness"
-    node.wait(lambda: len(node.run(["ls", witnesses]).stdout.split()) == 4, "four extern steps")
+    entries = "/run/gpushare/jobs/*"
+    node.wait(lambda: node.run(f"grep -h ^witness= {entries}").stdout.count("\n") == 4, "four extern steps")
     # With RunInJob 26.05 never ends a job that was suspended.
     suspended = [jobs[0]] if node.kind != "run-in-job" else []
     for job in suspended:
         node.ok(["scontrol", "suspend", job])
-    node.ok(f"rm {witnesses}/*; echo Overcommit=refuse >>/etc/slurm/gpushare.conf")
+    node.ok(f"sed -i /^witness=/d {entries}; echo Overcommit=refuse >>/etc/slurm/gpushare.conf")
     try:
         # Slurm has room for it, and no GPU has.
         late = node.sbatch(FULL)

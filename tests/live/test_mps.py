@@ -4,6 +4,7 @@ jobs reach it, and its server then says that there is no GPU (cuInit gives 805; 
 
 import contextlib
 import re
+import shlex
 import subprocess
 
 import client
@@ -180,7 +181,8 @@ def test_programs_of_every_kind_of_step_reach_their_jobs_daemon(node):
     pids = set(re.findall(r"^pid=(\d+)", node.output(job), re.M))
     assert len(pids) == 2 and {(pid, str(ALICE)) for pid in pids} <= new_clients(node, folder)
     assert new_clients(node, other[1]) == set(), "nobody else's"
-    ssh = entered(node, job, "alice", f"bash -c '. /run/gpushare/env/{job}; {CLIENT}; true'")
+    session = (TOP / "docs/examples/profile.d/gpushare.sh").read_text()
+    ssh = entered(node, job, "alice", f"env SLURM_JOB_ID={job} sh -c {shlex.quote(f'{session}{CLIENT}; true')}")
     assert values(ssh)["cuInit"] == NO_SERVER, ssh
     assert (values(ssh)["pid"], str(ALICE)) in new_clients(node, folder)
 

@@ -288,7 +288,7 @@ def test_entries_of_old_jobs_with_the_same_number_open_nothing(surf):
     surf.wait(lambda: surf.ledger() == {}, "the epilog")
     last = int(surf.ok("srun printenv SLURM_JOB_ID", "alice"))
     entry = (
-        "gpushare-ledger 4\njob=%d\nrestart=0\nuser=%d\nholding=share\nunits=1\ncapacity=80\n"
+        "gpushare-ledger 5\njob=%d\nrestart=0\nstate=placed\nuser=%d\nholding=share\nunits=1\ncapacity=80\n"
         "allocated_gpu=0\nmemory=\nsince=1\n"
         "gpu=3 195:3 - /dev/nvidia3\nend\n"
     )

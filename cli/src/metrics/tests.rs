@@ -22,7 +22,8 @@ fn gpu(index: u32) -> Gpu {
 fn entry(id: u32, user_id: u32, units: Option<u32>, index: u32) -> Entry {
     let share = |units| Holding::Share { units, capacity: 80, allocated_gpu: None, memory: None };
     let holding = units.map_or(Holding::Whole, share);
-    Entry { key: JobKey { id, restart: 0 }, user_id, holding, gpus: vec![gpu(index)], since: 1 }
+    let without = Entry::without_gpus(JobKey { id, restart: 0 }, user_id);
+    Entry { holding, gpus: vec![gpu(index)], since: 1, ..without }
 }
 
 fn detail(index: u32, unfit: Option<Unfit>) -> Detail {

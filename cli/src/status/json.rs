@@ -148,7 +148,7 @@ fn gpu<'a>(total: &'a GpuTotal, daemons: &[mps::Seen]) -> Gpu<'a> {
 fn job<'a>(status: &'a Status, entry: &'a gpushare_node::ledger::Entry) -> Job<'a> {
     let (holding, units, capacity, memory) = match entry.holding {
         Holding::Share { units, capacity, memory, .. } => ("share", Some(units), Some(capacity), memory),
-        Holding::Whole => ("whole", None, None, None),
+        Holding::Whole | Holding::Nothing => ("whole", None, None, None),
     };
     Job {
         job: entry.key.id,

@@ -14,7 +14,7 @@ use gpushare_node::config::{NodeConfig, Placement};
 use gpushare_node::exec;
 use gpushare_node::foreign::{Foreign, Jobs, Usage};
 use gpushare_node::gpu::{self, Detail, DeviceError, Gpu, Roots};
-use gpushare_node::ledger::{Entry, Garbage, Holding, Ledger, LedgerError, Listing, Used, on_scale};
+use gpushare_node::ledger::{Entry, Garbage, Holding, Ledger, LedgerError, Listing, Used};
 use gpushare_node::mps::service::Serves;
 use gpushare_node::mps::{self, Seen};
 use gpushare_node::nvml::Nvml;
@@ -125,7 +125,7 @@ pub(crate) struct Node {
 /// The ledger can't be read.
 pub(crate) fn gather(conf: Option<&Path>) -> Result<Status, LedgerError> {
     let ledger = Ledger::system();
-    let Listing { entries, garbage } = ledger.list()?;
+    let Listing { entries, failures, garbage } = ledger.list()?;
     let mut complaints = Vec::new();
     let node = match node(conf, &ledger, &mut complaints) {
         Ok(node) => node,
@@ -138,7 +138,7 @@ pub(crate) fn gather(conf: Option<&Path>) -> Result<Status, LedgerError> {
     let own_only = user_id != 0;
     let is_shown = |entry: &&Entry| !own_only || entry.user_id == user_id;
     let jobs: Vec<Entry> = entries.iter().filter(is_shown).cloned().collect();
-    let failures = if own_only { Vec::new() } else { ledger.failures()? };
+    let failures = if own_only { Vec::new() } else { failures };
     let users = names(&jobs);
     let measured = measured(node.nvml, &mut complaints);
     // Read again, so that every job that has started since the first time has an entry.
@@ -239,15 +239,11 @@ pub(crate) fn totals(
         let here = || entries.iter().filter(|entry| entry.is_on(&gpu));
         let said = |entry: &Entry| match entry.holding {
             Holding::Share { capacity, .. } => Some(capacity),
-            Holding::Whole => None,
+            Holding::Whole | Holding::Nothing => None,
         };
         let known = usize::try_from(gpu.index).ok().and_then(|at| units.get(at)).copied();
         let capacity = known.or_else(|| here().find_map(said));
-        // A share keeps the capacity that it was given with.
-        let now = |entry: &Entry| {
-            let units = u64::from(entry.units());
-            said(entry).zip(capacity).map_or(units, |(was, now)| on_scale(units, was, now))
-        };
+        let now = |entry: &Entry| capacity.map_or(entry.units().into(), |now| entry.units_of(now));
         GpuTotal {
             capacity,
             units: here().map(now).sum(),

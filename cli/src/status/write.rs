@@ -176,16 +176,16 @@ fn jobs(status: &Status, style: &Style) -> Result<Vec<Line>, StatusError> {
         }),
         Column::new("UNITS", Right, |row| match row.entry.holding {
             Holding::Share { units, .. } => number(Some(units)),
-            Holding::Whole => Cell::default().shown("whole".to_owned()),
+            Holding::Whole | Holding::Nothing => Cell::default().shown("whole".to_owned()),
         }),
         Column::new("CAPACITY", Right, |row: &JobRow| match row.entry.holding {
             Holding::Share { capacity, .. } => number(Some(capacity)),
-            Holding::Whole => Cell::default(),
+            Holding::Whole | Holding::Nothing => Cell::default(),
         }),
         Column::new("SINCE", Right, |row| Cell::number(row.entry.since)),
         Column::new("MEMORY", Right, |row: &JobRow| match row.entry.holding {
             Holding::Share { memory, .. } => number(memory),
-            Holding::Whole => Cell::default(),
+            Holding::Whole | Holding::Nothing => Cell::default(),
         })
         .head("MIB"),
         Column::new("IDLE", Right, |row| {

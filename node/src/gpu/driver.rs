@@ -117,13 +117,6 @@ pub(super) fn read(path: &Path) -> Option<String> {
     Some(text)
 }
 
-/// The 3 in `…/nvidia3`, the driver's own name for the device node of minor 3.
-pub(super) fn minor_by_name(path: &Path) -> Option<u32> {
-    let digits = path.file_name()?.to_str()?.strip_prefix("nvidia")?;
-    let plain = digits.bytes().all(|byte| byte.is_ascii_digit());
-    if plain { digits.parse().ok() } else { None }
-}
-
 fn hexadecimal(digits: &str) -> Option<u32> {
     let plain = digits.bytes().all(|byte| byte.is_ascii_hexdigit());
     if plain { u32::from_str_radix(digits, 16).ok() } else { None }
@@ -190,7 +183,7 @@ mod tests {
             ("/dev/nvidia+1", None),
             ("/dev/dri/card0", None),
         ] {
-            assert_eq!(minor_by_name(Path::new(path)), expected, "{path}");
+            assert_eq!(super::super::device::minor_by_name(Path::new(path)), expected, "{path}");
         }
     }
 }

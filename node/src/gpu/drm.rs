@@ -3,11 +3,13 @@
 //! The kernel lists them below the PCI device in /sys, each with its device number in a file `dev`
 //! (Documentation/ABI/stable/sysfs-dev, admin-guide/sysfs-rules).
 
-use super::{Device, DeviceNumber, MOST, Roots, driver};
+use super::device::{Device, DeviceNumber};
+use super::driver::{self, position};
+use super::roots::{MOST, Roots};
 
 /// The DRM nodes of the GPU at a PCI address, in order of their names.
 pub fn nodes(roots: &Roots, pci: &str) -> Vec<Device> {
-    if driver::position(pci).is_none() {
+    if position(pci).is_none() {
         return Vec::new();
     }
     let Ok(entries) = driver::pci_folder(roots, pci).join("drm").read_dir() else { return Vec::new() };

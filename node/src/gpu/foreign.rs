@@ -5,8 +5,9 @@
 use std::io;
 use std::path::Path;
 
-use super::inventory::{device_number, numbered_nodes};
-use super::{Device, Gpu, Roots, driver, drm, mig};
+use super::device::{Device, DeviceNumber, Gpu, numbered_nodes};
+use super::roots::Roots;
+use super::{driver, drm, mig};
 use crate::config::GpuFiles;
 
 /// Devices of other GPUs.
@@ -50,5 +51,5 @@ impl Foreign {
 }
 
 fn device(path: &Path) -> Option<Device> {
-    Some(Device { number: device_number(path).ok()?, path: path.to_owned() })
+    Some(Device { number: DeviceNumber::of(&path.metadata().ok()?)?, path: path.to_owned() })
 }

@@ -6,9 +6,11 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::driver::{self, Known, sort_by};
+use super::device::{DeviceNumber, Gpu, minor_by_name, numbered_nodes, sort_by_minor};
+use super::driver::{self, Known, position, sort_by};
 use super::gres_conf::{Counted, Order, Slot};
-use super::{DeviceError, DeviceNumber, Files, Gpu, MOST, Roots};
+use super::roots::{MOST, Roots};
+use super::{DeviceError, Files};
 
 /// The node's GPUs.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -184,7 +186,7 @@ fn sort(paths: &mut [PathBuf], order: Order, known: &[Known]) -> Result<(), Devi
     }
     let as_listed = paths.is_sorted_by_key(|path| by_name(path));
     sort_by(paths, &|one, other| by_name(one).cmp(&by_name(other)));
-    let pci = |path: &Path| known_by(path, known).and_then(|gpu| driver::position(&gpu.pci));
+    let pci = |path: &Path| known_by(path, known).and_then(|gpu| position(&gpu.pci));
     let found: Vec<_> = paths.iter().filter_map(|path| pci(path)).collect();
     match order {
         Order::Name if as_listed => Ok(()),
@@ -195,10 +197,6 @@ fn sort(paths: &mut [PathBuf], order: Order, known: &[Known]) -> Result<(), Devi
         }
         _ => Err(DeviceError::Order),
     }
-}
-
-fn sort_by_minor(paths: &mut [PathBuf]) {
-    sort_by(paths, &|one, other| driver::minor_by_name(one).cmp(&driver::minor_by_name(other)));
 }
 
 /// Puts `nvidia2` before `nvidia10`, as Slurm's strnatcmp() does.
@@ -215,18 +213,8 @@ fn is_unknown(number: DeviceNumber, known: &[Known]) -> bool {
 }
 
 fn known_by<'a>(path: &Path, known: &'a [Known]) -> Option<&'a Known> {
-    let minor =
-        device_number(path).map(|number| number.minor).ok().or_else(|| driver::minor_by_name(path))?;
+    let minor = device_number(path).map(|number| number.minor).ok().or_else(|| minor_by_name(path))?;
     known.iter().find(|gpu| gpu.minor == minor)
-}
-
-/// The number of a device node.
-///
-/// # Errors
-/// It is missing, can't be examined, or isn't a character device.
-pub(super) fn device_number(path: &Path) -> Result<DeviceNumber, Unfit> {
-    let metadata = path.metadata().map_err(|error| Unfit::Missing(error.kind()))?;
-    DeviceNumber::of(&metadata).ok_or(Unfit::NoDevice)
 }
 
 /// Every /dev/nvidiaN, by number, including those that the driver knows but that have no device node.
@@ -242,20 +230,13 @@ fn every_node(roots: &Roots, known: &[Known]) -> Result<Vec<PathBuf>, DeviceErro
     Ok(paths)
 }
 
-/// `nvidia0`, `nvidia1`, …, but not `nvidiactl` or `nvidia-uvm`.
+/// The number of a device node.
 ///
 /// # Errors
-/// The folder can't be read.
-pub(super) fn numbered_nodes(dev: &Path) -> io::Result<Vec<PathBuf>> {
-    let mut found = Vec::new();
-    for entry in dev.read_dir()? {
-        let path = entry?.path();
-        if driver::minor_by_name(&path).is_some() && found.len() < MOST {
-            found.push(path);
-        }
-    }
-    sort_by_minor(&mut found);
-    Ok(found)
+/// It is missing, can't be examined, or isn't a character device.
+pub(super) fn device_number(path: &Path) -> Result<DeviceNumber, Unfit> {
+    let metadata = path.metadata().map_err(|error| Unfit::Missing(error.kind()))?;
+    DeviceNumber::of(&metadata).ok_or(Unfit::NoDevice)
 }
 
 #[cfg(test)]

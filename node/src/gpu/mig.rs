@@ -7,8 +7,9 @@
 
 use std::path::PathBuf;
 
+use super::device::{Device, DeviceNumber};
 use super::driver::{self, gpu_instances, numbered};
-use super::{Device, DeviceNumber, Roots};
+use super::roots::Roots;
 
 /// The capability devices of every part of the GPU with this minor. Their device nodes may not exist yet: the driver
 /// makes them on demand.

@@ -1,4 +1,25 @@
-//! One entry of the ledger as text: a version, one `key=value` per line, and a last line that reveals a truncated file.
+//! A job's file as text: a version, one `key=value` per line, and a last line that reveals a truncated file.
+//!
+//! ```text
+//! gpushare-ledger 5
+//! job=7
+//! restart=0
+//! state=placed                                          or failed; then a line reason=…
+//! user=2001
+//! holding=share                                         or whole, or nothing for a job that can't have its GPUs
+//! units=40                                              four lines of a share alone
+//! capacity=80
+//! allocated_gpu=0
+//! memory=23034
+//! since=1700000000
+//! gpu=2 195:2 GPU-9a40c0de-0000-4000-8000-0000000000a0 /dev/nvidia2
+//! pci=0000:c1:00.0                                      what is known of a share, from here to `env`
+//! mps=/run/gpushare/mps/2.2001
+//! limit=driver
+//! env=CUDA_VISIBLE_DEVICES=0
+//! witness=4711 123456
+//! end
+//! ```
 
 use std::fmt;
 use std::io;
@@ -8,22 +29,54 @@ use std::str::FromStr;
 use crate::gpu::{DeviceNumber, Gpu};
 use crate::job::JobKey;
 
-const FIRST_LINE: &str = "gpushare-ledger 4";
+pub(super) const FIRST_LINE: &str = "gpushare-ledger 5";
 const LAST_LINE: &str = "end";
 
-/// What a job has of this node's GPUs.
+/// A reason is cut after this many characters.
+const LONGEST_REASON: usize = 300;
+
+/// All that is true of a job on this node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
     /// Which job, and which start.
     pub key: JobKey,
     /// The job's user.
     pub user_id: u32,
+    /// Why its steps fail, in one printable line.
+    pub failure: Option<String>,
     /// As a share or as whole GPUs.
     pub holding: Holding,
-    /// The GPUs: exactly one for a share, otherwise at least one.
+    /// The GPUs: exactly one for a share, at least one of a job that has whole ones.
     pub gpus: Vec<Gpu>,
     /// When the job got them, in seconds since 1970.
     pub since: u64,
+    /// What the job's steps need besides.
+    pub given: Given,
+    /// The process that lives as long as the job, once there is one.
+    pub witness: Option<Witness>,
+}
+
+/// What the prolog finds out for the steps of a job with a share, so that they needn't.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Given {
+    /// The PCI address of the GPU, if the driver reports it.
+    pub pci: Option<String>,
+    /// The folder of its MPS daemon.
+    pub daemon: Option<PathBuf>,
+    /// The driver can limit the GPU memory of a cgroup.
+    pub driver_limits: bool,
+    /// What its programs are told, in order.
+    pub variables: Vec<(String, String)>,
+}
+
+/// The process that lives as long as a job's start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Witness {
+    /// The process's number.
+    pub pid: u32,
+    /// When it started, in ticks since the machine booted. A process number can be reused, but not together with the
+    /// same start time.
+    pub start: u64,
 }
 
 /// How a job has its GPUs.
@@ -42,14 +95,37 @@ pub enum Holding {
     },
     /// Whole GPUs, chosen by Slurm.
     Whole,
+    /// It can't have its GPUs.
+    Nothing,
 }
 
 impl Entry {
+    /// The entry of a job that can't have its GPUs.
+    pub fn without_gpus(key: JobKey, user_id: u32) -> Entry {
+        let (given, gpus) = (Given::default(), Vec::new());
+        Entry { key, user_id, failure: None, holding: Holding::Nothing, gpus, since: 0, given, witness: None }
+    }
+
+    /// Whether it holds GPUs, which no other job should get.
+    pub fn has_gpus(&self) -> bool {
+        self.holding != Holding::Nothing
+    }
+
+    /// Units of a share in terms of today's capacity, in case `UnitsPerGpu` was changed since they were given. Rounded
+    /// up, so that nothing is given twice.
+    pub fn units_of(&self, now: u32) -> u64 {
+        let Holding::Share { units, capacity: was, .. } = self.holding else { return 0 };
+        if was == now || was == 0 {
+            return units.into();
+        }
+        (u64::from(units) * u64::from(now)).div_ceil(was.into())
+    }
+
     /// Units of a share; 0 for whole GPUs.
     pub fn units(&self) -> u32 {
         match self.holding {
             Holding::Share { units, .. } => units,
-            Holding::Whole => 0,
+            Holding::Whole | Holding::Nothing => 0,
         }
     }
 
@@ -57,7 +133,7 @@ impl Entry {
     pub fn share_gpu(&self) -> Option<&Gpu> {
         match self.holding {
             Holding::Share { .. } => self.gpus.first(),
-            Holding::Whole => None,
+            Holding::Whole | Holding::Nothing => None,
         }
     }
 
@@ -87,15 +163,6 @@ gpushare::errors! {
     }
 }
 
-impl Damage {
-    pub(super) fn from_io(error: io::Error) -> Self {
-        match error.kind() {
-            io::ErrorKind::NotFound => Damage::Gone,
-            kind => Damage::Unreadable(kind),
-        }
-    }
-}
-
 /// The job that a file's name stands for.
 pub(super) fn job_of(name: &str) -> Option<u32> {
     let id: u32 = name.parse().ok()?;
@@ -105,30 +172,57 @@ pub(super) fn job_of(name: &str) -> Option<u32> {
 
 impl fmt::Display for Entry {
     fn fmt(&self, out: &mut fmt::Formatter) -> fmt::Result {
-        writeln!(out, "{FIRST_LINE}")?;
-        writeln!(out, "job={}", self.key.id)?;
-        writeln!(out, "restart={}", self.key.restart)?;
+        writeln!(out, "{FIRST_LINE}\njob={}\nrestart={}", self.key.id, self.key.restart)?;
+        match &self.failure {
+            None => writeln!(out, "state=placed")?,
+            Some(reason) => writeln!(out, "state=failed\nreason={reason}")?,
+        }
         writeln!(out, "user={}", self.user_id)?;
         match self.holding {
             Holding::Share { units, capacity, allocated_gpu, memory } => {
-                writeln!(out, "holding=share")?;
-                writeln!(out, "units={units}")?;
-                writeln!(out, "capacity={capacity}")?;
-                writeln!(
-                    out,
-                    "allocated_gpu={}",
-                    allocated_gpu.map(|index| index.to_string()).unwrap_or_default()
-                )?;
-                writeln!(out, "memory={}", memory.map(|memory| memory.to_string()).unwrap_or_default())?;
+                let or_not =
+                    |number: Option<u32>| number.map(|number| number.to_string()).unwrap_or_default();
+                writeln!(out, "holding=share\nunits={units}\ncapacity={capacity}")?;
+                writeln!(out, "allocated_gpu={}\nmemory={}", or_not(allocated_gpu), or_not(memory))?;
             }
             Holding::Whole => writeln!(out, "holding=whole")?,
+            Holding::Nothing => writeln!(out, "holding=nothing")?,
         }
         writeln!(out, "since={}", self.since)?;
         for Gpu { index, path, number, uuid } in &self.gpus {
             let uuid = uuid.as_deref().unwrap_or("-");
             writeln!(out, "gpu={index} {number} {uuid} {}", path.display())?;
         }
+        let Given { pci, daemon, driver_limits, variables } = &self.given;
+        pci.iter().try_for_each(|pci| writeln!(out, "pci={pci}"))?;
+        daemon.iter().try_for_each(|folder| writeln!(out, "mps={}", folder.display()))?;
+        if *driver_limits {
+            writeln!(out, "limit=driver")?;
+        }
+        variables.iter().try_for_each(|(name, value)| writeln!(out, "env={name}={value}"))?;
+        self.witness.iter().try_for_each(|Witness { pid, start }| writeln!(out, "witness={pid} {start}"))?;
         writeln!(out, "{LAST_LINE}")
+    }
+}
+
+/// The lines of an entry, in their order.
+struct Lines<'a>(std::iter::Peekable<std::str::Lines<'a>>);
+
+impl<'a> Lines<'a> {
+    /// The value of the next line, if that is this key's.
+    fn next_if(&mut self, key: &str) -> Option<&'a str> {
+        let value = |line: &'a str| line.strip_prefix(key)?.strip_prefix('=');
+        let value = value(self.0.peek()?)?;
+        self.0.next();
+        Some(value)
+    }
+
+    fn value(&mut self, key: &'static str) -> Result<&'a str, Damage> {
+        self.next_if(key).ok_or(Damage::Line(key))
+    }
+
+    fn number<T: FromStr>(&mut self, key: &'static str) -> Result<T, Damage> {
+        number(self.value(key)?, key)
     }
 }
 
@@ -136,8 +230,8 @@ impl FromStr for Entry {
     type Err = Damage;
 
     fn from_str(text: &str) -> Result<Self, Damage> {
-        let mut lines = text.lines();
-        match lines.next() {
+        let mut lines = Lines(text.lines().peekable());
+        match lines.0.next() {
             Some(FIRST_LINE) => {}
             Some(line) => return Err(other_version(line).map_or(Damage::Foreign, Damage::OtherVersion)),
             None => return Err(Damage::Foreign),
@@ -145,41 +239,69 @@ impl FromStr for Entry {
         if !text.ends_with(&format!("\n{LAST_LINE}\n")) {
             return Err(Damage::Truncated);
         }
-        let mut value = |key: &'static str| {
-            lines
-                .next()
-                .and_then(|line| line.strip_prefix(key))
-                .and_then(|rest| rest.strip_prefix('='))
-                .ok_or(Damage::Line(key))
+        let key = JobKey { id: lines.number("job")?, restart: lines.number("restart")? };
+        let failure = match lines.value("state")? {
+            "placed" => None,
+            "failed" => Some(one_line(lines.value("reason")?)),
+            _ => return Err(Damage::Line("state")),
         };
-        let key =
-            JobKey { id: number(value("job")?, "job")?, restart: number(value("restart")?, "restart")? };
-        let user_id = number(value("user")?, "user")?;
-        let holding = match value("holding")? {
+        let user_id = lines.number("user")?;
+        let holding = match lines.value("holding")? {
             "share" => Holding::Share {
-                units: number(value("units")?, "units")?,
-                capacity: number(value("capacity")?, "capacity")?,
-                allocated_gpu: number_if_any(value("allocated_gpu")?, "allocated_gpu")?,
-                memory: number_if_any(value("memory")?, "memory")?,
+                units: lines.number("units")?,
+                capacity: lines.number("capacity")?,
+                allocated_gpu: number_if_any(lines.value("allocated_gpu")?, "allocated_gpu")?,
+                memory: number_if_any(lines.value("memory")?, "memory")?,
             },
             "whole" => Holding::Whole,
+            "nothing" => Holding::Nothing,
             _ => return Err(Damage::Line("holding")),
         };
-        let since = number(value("since")?, "since")?;
-        let mut gpus = vec![gpu(value("gpu")?)?];
-        let mut last = lines.next();
-        while let Some(text) = last.and_then(|line| line.strip_prefix("gpu=")) {
+        let since = lines.number("since")?;
+        let mut gpus = Vec::new();
+        while let Some(text) = lines.next_if("gpu") {
             gpus.push(gpu(text)?);
-            last = lines.next();
         }
-        if last != Some(LAST_LINE) || lines.next().is_some() {
+        let given = given(&mut lines)?;
+        let witness = lines.next_if("witness").map(str::parse).transpose()?;
+        if lines.0.next() != Some(LAST_LINE) || lines.0.next().is_some() {
             return Err(Damage::Surplus);
         }
-        if matches!(holding, Holding::Share { .. }) && gpus.len() != 1 {
-            return Err(Damage::Line("gpu"));
-        }
-        Ok(Entry { key, user_id, holding, gpus, since })
+        let fits = match holding {
+            Holding::Share { .. } => gpus.len() == 1,
+            Holding::Whole => !gpus.is_empty(),
+            Holding::Nothing => gpus.is_empty() && failure.is_some(),
+        };
+        let entry = Entry { key, user_id, failure, holding, gpus, since, given, witness };
+        if fits { Ok(entry) } else { Err(Damage::Line("gpu")) }
     }
+}
+
+fn given(lines: &mut Lines) -> Result<Given, Damage> {
+    let pci = lines.next_if("pci").map(str::to_owned);
+    let daemon = lines.next_if("mps").map(PathBuf::from);
+    let driver_limits = lines.next_if("limit").is_some();
+    let mut variables = Vec::new();
+    while let Some(line) = lines.next_if("env") {
+        let (name, value) = line.split_once('=').ok_or(Damage::Line("env"))?;
+        variables.push((name.to_owned(), value.to_owned()));
+    }
+    Ok(Given { pci, daemon, driver_limits, variables })
+}
+
+impl FromStr for Witness {
+    type Err = Damage;
+
+    fn from_str(text: &str) -> Result<Self, Damage> {
+        let (pid, start) = text.split_once(' ').ok_or(Damage::Line("witness"))?;
+        Ok(Witness { pid: number(pid, "witness")?, start: number(start, "witness")? })
+    }
+}
+
+/// Shortens the text and removes characters that could move a terminal's cursor or forge a line of a log.
+pub(crate) fn one_line(text: &str) -> String {
+    let printable = |c: char| if c.is_control() || ('\u{200e}'..='\u{202e}').contains(&c) { ' ' } else { c };
+    text.trim().chars().take(LONGEST_REASON).map(printable).collect()
 }
 
 /// The N of `gpushare-ledger N`, if it isn't our version.

@@ -8,12 +8,15 @@ fn gpu(index: u32) -> Gpu {
 
 fn entry(id: u32, restart: u32) -> Entry {
     Entry {
-        key: JobKey { id, restart },
-        user_id: 2001,
         holding: Holding::Share { units: 40, capacity: 80, allocated_gpu: Some(0), memory: None },
         gpus: vec![gpu(2)],
         since: 1_700_000_000,
+        ..Entry::without_gpus(JobKey { id, restart }, 2001)
     }
+}
+
+fn failure(ledger: &Ledger, id: u32) -> Option<String> {
+    ledger.find(id).unwrap().and_then(|entry| entry.failure)
 }
 
 #[test]
@@ -28,9 +31,9 @@ fn what_is_recorded_is_found_until_it_is_removed() {
     locked.record(&entry(70, 0)).unwrap();
     assert_eq!(ledger.find(7).unwrap(), Some(entry(7, 1)), "the latest start counts");
     assert_eq!(locked.list().unwrap().entries, [entry(7, 1), entry(70, 0)]);
-    assert_eq!(locked.remove(7, Some(0)).unwrap(), None, "it is of a later start");
-    assert_eq!(locked.remove(7, Some(1)).unwrap(), Some(JobKey { id: 7, restart: 1 }));
-    assert_eq!(locked.remove(7, Some(1)).unwrap(), None, "removing twice is no error");
+    assert_eq!(locked.forget(7, Some(0)).unwrap(), None, "it is of a later start");
+    assert_eq!(locked.forget(7, Some(1)).unwrap(), Some(JobKey { id: 7, restart: 1 }));
+    assert_eq!(locked.forget(7, Some(1)).unwrap(), None, "removing twice is no error");
     assert_eq!(ledger.find(7).unwrap(), None);
 }
 
@@ -44,11 +47,11 @@ fn garbage_is_set_aside_and_the_rest_is_kept() {
         ("2", String::new()),
         ("3", "\u{0}\u{1}".to_owned()),
         ("4", good[..good.len() - 5].to_owned()),
-        ("5", good.replace("gpushare-ledger 4", "gpushare-ledger two")),
+        ("5", good.replace("gpushare-ledger 5", "gpushare-ledger two")),
         ("6", good.clone()),
         ("7", good.replace("units=40", "units=-40").replace("job=9", "job=7")),
         ("8", good.replace("job=9", "job=8") + "more\nend\n"),
-        ("x", good.replace("gpushare-ledger 4", "gpushare-ledger 5")),
+        ("x", good.replace("gpushare-ledger 5", "gpushare-ledger 6")),
         ("09", good.clone()),
     ] {
         std::fs::write(jobs.join(name), text).unwrap();
@@ -114,98 +117,17 @@ fn an_entry_of_another_version_is_neither_read_nor_lost() {
     let locked = ledger.lock(SOON).unwrap();
     locked.record(&entry(1, 0)).unwrap();
     let path = dir.path().join("gpushare/jobs/9");
-    std::fs::write(&path, "gpushare-ledger 5\nwhatever\n").unwrap();
+    std::fs::write(&path, "gpushare-ledger 6\nwhatever\n").unwrap();
     for _ in 0..2 {
-        let (balance, unread) = locked.balance().unwrap();
-        assert_eq!(balance, Balance::of(&[entry(1, 0)]));
-        assert_eq!(unread.others, [Garbage { name: "9".to_owned(), damage: Damage::OtherVersion(5) }]);
-        assert!(path.exists() && unread.garbage.is_empty());
+        let listing = locked.list().unwrap();
+        assert_eq!(listing.entries, [entry(1, 0)]);
+        assert_eq!(listing.garbage, [Garbage { name: "9".to_owned(), damage: Damage::OtherVersion(6) }]);
+        assert!(path.exists() && listing.garbage[0].is_entry());
+        assert!(locked.fail(JobKey { id: 9, restart: 0 }, 2001, "why").is_err(), "its job may have a GPU");
     }
     assert!(ledger.find(9).is_err());
     assert_eq!(locked.forget(9, None).unwrap(), Some(JobKey { id: 9, restart: 0 }));
-    assert!(locked.balance().unwrap().1.others.is_empty());
-}
-
-#[test]
-fn the_balance_is_what_the_entries_sum_up_to() {
-    let (dir, ledger) = ledger();
-    let locked = ledger.lock(SOON).unwrap();
-    let check = |what: &str| {
-        // Rows are in order of first use.
-        let sorted = |balance: Balance| {
-            let mut rows = balance.rows().to_vec();
-            rows.sort_by_key(|row| (row.gpu.minor, row.user_id, row.allocated_gpu));
-            rows
-        };
-        let expected = sorted(Balance::of(&ledger.list().unwrap().entries));
-        let found = sorted(locked.balance().unwrap().0);
-        assert_eq!(found, expected, "{what}");
-    };
-    check("empty");
-    let mut whole = Entry { holding: Holding::Whole, gpus: vec![gpu(0), gpu(1)], ..entry(3, 0) };
-    for new in [entry(1, 0), entry(2, 0), whole.clone(), Entry { user_id: 7, ..entry(4, 0) }, entry(2, 1)] {
-        locked.record(&new).unwrap();
-        check("recorded");
-    }
-    let written = std::fs::metadata(dir.path().join("gpushare/balance")).unwrap().len();
-    assert_eq!(written, 40 + 4 * 36, "two shares of one user on one GPU are one row");
-    whole.gpus.pop();
-    locked.record(&whole).unwrap();
-    check("fewer GPUs");
-    for id in 1..=4 {
-        locked.remove(id, None).unwrap();
-        check("removed");
-    }
-    assert_eq!(locked.balance().unwrap().0, Balance::default());
-}
-
-#[test]
-fn a_balance_that_cannot_be_right_counts_for_nothing() {
-    let (dir, ledger) = ledger();
-    let root = dir.path().join("gpushare");
-    let mut locked = ledger.lock(SOON).unwrap();
-    locked.record(&entry(1, 0)).unwrap();
-    let expected = Balance::of(&[entry(1, 0)]);
-    assert_eq!(locked.balance().unwrap().0, expected);
-    let written = std::fs::read(root.join("balance")).unwrap();
-    let with = |at: usize, byte: u8| {
-        let mut other = written.clone();
-        other[at] = byte;
-        // Units that no job has: they show up if the file is believed.
-        other[40 + 24] = 80;
-        other
-    };
-    let cut = |length: usize| written[..length].to_vec();
-    let longer = [written.clone(), vec![0; 32]].concat();
-    for bytes in [
-        cut(0),
-        cut(8),
-        cut(40),
-        cut(71),
-        longer,
-        with(0, 0),
-        with(9, 0xff),
-        with(16, 0xff),
-        with(32, 2),
-        vec![1; 2 << 20],
-    ] {
-        std::fs::write(root.join("balance"), &bytes).unwrap();
-        assert_eq!(locked.balance().unwrap().0, expected, "{:.80?}", bytes);
-        std::fs::write(root.join("balance"), &bytes).unwrap();
-        drop(locked);
-        locked = ledger.lock(SOON).unwrap();
-        locked.record(&entry(2, 0)).unwrap();
-        locked.remove(2, None).unwrap();
-        assert_eq!(locked.balance().unwrap().0, expected, "{:.80?}", bytes);
-    }
-    std::fs::remove_file(root.join("balance")).unwrap();
-    std::fs::create_dir(root.join("balance")).unwrap();
-    drop(locked);
-    let locked = ledger.lock(SOON).unwrap();
-    locked.record(&entry(2, 0)).unwrap();
-    assert_eq!(locked.balance().unwrap().0, Balance::of(&[entry(1, 0), entry(2, 0)]));
-    std::fs::remove_file(root.join("jobs/2")).unwrap();
-    assert_eq!(locked.balance().unwrap().0, expected, "an administrator's hand is seen");
+    assert!(locked.list().unwrap().garbage.is_empty());
 }
 
 #[test]
@@ -215,58 +137,58 @@ fn a_job_whose_prolog_was_not_done_fails_if_that_start_of_it_is_recorded() {
     assert!(!fail(1).unwrap() && !ledger.is_there(), "a node without shares");
     ledger.lock(SOON).unwrap().record(&entry(7, 1)).unwrap();
     assert!(!fail(2).unwrap());
-    assert_eq!(ledger.failure(7).unwrap(), None);
+    assert_eq!(failure(&ledger, 7), None);
     let held = ledger.lock(SOON).unwrap();
     assert!(matches!(fail(1), Err(LedgerError::Busy(..))));
     drop(held);
     assert!(fail(1).unwrap());
-    assert_eq!(ledger.failure(7).unwrap().as_deref(), Some("stopped"));
+    assert_eq!(failure(&ledger, 7).as_deref(), Some("stopped"));
+    assert!(ledger.find(7).unwrap().unwrap().has_gpus(), "it keeps its GPU until its epilog");
 }
 
 #[test]
 fn a_failure_is_one_printable_line_until_the_job_leaves_or_gets_its_gpu() {
     let (dir, ledger) = ledger();
     let key = JobKey { id: 7, restart: 1 };
-    let mark = dir.path().join("gpushare/failed/7");
+    let path = dir.path().join("gpushare/jobs/7");
     let locked = ledger.lock(SOON).unwrap();
-    assert_eq!(ledger.failure(7).unwrap(), None);
-    locked.fail(key, "no room\n\u{1b}[2J\u{202e}x ").unwrap();
-    assert_eq!(ledger.failure(7).unwrap().as_deref(), Some("no room  [2J x"));
-    assert_eq!(ledger.failure(70).unwrap(), None);
-    locked.fail(key, &"é".repeat(5000)).unwrap();
-    assert_eq!(ledger.failure(7).unwrap().unwrap().chars().count(), 300);
-    assert_eq!(ledger.failures().unwrap().len(), 1);
+    let fail = |key, reason: &str| locked.fail(key, 2001, reason).unwrap();
+    assert_eq!(failure(&ledger, 7), None);
+    fail(key, "no room\n\u{1b}[2J\u{202e}x ");
+    assert_eq!(failure(&ledger, 7).as_deref(), Some("no room  [2J x"));
+    assert_eq!(failure(&ledger, 70), None);
+    fail(key, &"é".repeat(5000));
+    assert_eq!(failure(&ledger, 7).unwrap().chars().count(), 300);
+    let listing = ledger.list().unwrap();
+    assert_eq!((listing.failures.len(), listing.entries.len()), (1, 0), "it has no GPU");
     assert_eq!(locked.forget(7, Some(0)).unwrap(), None);
-    assert!(mark.exists(), "a late epilog leaves what is of the next start");
-    locked.forget(7, Some(1)).unwrap();
-    assert!(!mark.exists());
-    locked.fail(JobKey { id: 7, restart: 0 }, "why").unwrap();
+    assert!(path.exists(), "a late epilog leaves what is of the next start");
+    assert_eq!(locked.forget(7, Some(1)).unwrap(), None, "it had no GPU");
+    assert!(!path.exists());
+    fail(JobKey { id: 7, restart: 0 }, "why");
     locked.record(&entry(7, 1)).unwrap();
-    assert_eq!(ledger.failure(7).unwrap(), None);
-    for garbage in ["", "\n", "why\n", "x why\n", "0 why", "0 \n", "\u{1}\u{2}"] {
-        std::fs::write(&mark, garbage).unwrap();
-        assert!(ledger.failure(7).unwrap().unwrap().starts_with("this start of the job failed"), "{garbage}");
-    }
-    std::fs::write(&mark, b"0 \xff\xfe\n").unwrap();
-    assert!(ledger.failure(7).unwrap().is_some());
-    std::fs::remove_file(&mark).unwrap();
-    std::fs::create_dir(&mark).unwrap();
-    assert!(ledger.failure(7).unwrap().is_some());
-    locked.fail(key, "why").unwrap();
-    assert_eq!(ledger.failure(7).unwrap().as_deref(), Some("why"));
-    std::fs::remove_file(&mark).unwrap();
-    std::os::unix::fs::symlink("/etc/passwd", &mark).unwrap();
-    assert!(!ledger.failure(7).unwrap().unwrap().contains("root"));
+    assert_eq!(failure(&ledger, 7), None);
+    fail(key, "why");
+    assert_eq!(ledger.list().unwrap().entries.len(), 1, "it keeps its GPU");
+    std::fs::write(&path, "garbage").unwrap();
+    fail(key, "why");
+    assert_eq!(failure(&ledger, 7).as_deref(), Some("why"));
+    std::fs::remove_file(&path).unwrap();
+    std::os::unix::fs::symlink("/etc/passwd", &path).unwrap();
+    assert!(ledger.find(7).is_err());
+    fail(key, "why");
+    assert_eq!(failure(&ledger, 7).as_deref(), Some("why"));
     locked.forget(7, None).unwrap();
-    assert!(mark.symlink_metadata().is_err());
+    assert!(path.symlink_metadata().is_err());
 }
 
 mod alive;
+mod old;
 
 proptest::proptest! {
     #[test]
     fn any_text_is_an_entry_or_damage(text in "\\PC{0,300}") {
-        let _ = text.parse::<Entry>();
+        let _ = (text.parse::<Entry>(), super::old::text(&text));
     }
 
     #[test]
@@ -277,21 +199,17 @@ proptest::proptest! {
         let allocated_gpu = Some(index).filter(|_| units % 2 == 0);
         written.holding = Holding::Share { units, capacity: 80, allocated_gpu, memory: None };
         written.gpus[0].index = index;
-        written.gpus[0].uuid = Some(uuid).filter(|uuid| !uuid.is_empty());
+        written.gpus[0].uuid = Some(uuid.clone()).filter(|uuid| !uuid.is_empty());
+        written.given.pci = Some("0000:c1:00.0".to_owned()).filter(|_| units % 3 == 0);
+        written.given.daemon = Some(PathBuf::from("/run/gpushare/mps/2.2001")).filter(|_| units % 5 == 0);
+        written.given.driver_limits = units % 7 == 0;
+        written.given.variables = vec![("A".to_owned(), String::new()), ("B".to_owned(), format!("{uuid}=x y"))];
+        written.witness = Some(Witness { pid: index, start: 1 << 40 }).filter(|_| units % 2 == 0);
+        proptest::prop_assert_eq!(written.to_string().parse::<Entry>(), Ok(written.clone()));
+        written.failure = Some("no room: x=y".to_owned());
         proptest::prop_assert_eq!(written.to_string().parse::<Entry>(), Ok(written.clone()));
         written.holding = Holding::Whole;
         written.gpus.push(gpu(index / 2));
         proptest::prop_assert_eq!(written.to_string().parse::<Entry>(), Ok(written));
     }
-}
-
-#[test]
-fn a_file_in_place_of_the_marks_folders_keeps_no_entry_out() {
-    let (dir, ledger) = ledger();
-    let locked = ledger.lock(Duration::from_secs(5)).unwrap();
-    for name in ["failed", "witness"] {
-        std::fs::write(dir.path().join("gpushare").join(name), "x").unwrap();
-    }
-    locked.record(&entry(1, 0)).unwrap();
-    assert!(ledger.find(1).unwrap().is_some());
 }

@@ -6,13 +6,11 @@ use std::io;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-use crate::config::{NodeConfig, OnMpsFailure};
-use crate::ledger::Entry;
-use crate::mps::service::Daemon;
 use crate::proc::image::path_in;
 use crate::unix;
 
 use super::record::{DaemonRecord, Process};
+use super::service::PIPE;
 
 const SHM: &str = "/dev/shm";
 
@@ -55,16 +53,14 @@ gpushare::errors! {
     }
 }
 
-/// What this job's programs must find; `None` without `Mps`, and for whole GPUs.
-pub fn reach(config: &NodeConfig, entry: &Entry) -> Option<Reach> {
-    let daemon = Daemon::of(entry, config.mps)?;
-    let folder = daemon.folder(&config.mps_dir);
-    Some(Reach {
-        pipe: daemon.pipe(&config.mps_dir),
-        device: unix::folder(&folder).and_then(|folder| unix::device(&folder)).ok(),
-        shm: DaemonRecord::of(&folder).shm,
-        may_run_without: config.on_mps_failure == OnMpsFailure::Run,
-    })
+/// What programs of a daemon in this folder must find. Needs root.
+pub fn reach(folder: &Path, may_run_without: bool) -> Reach {
+    Reach {
+        pipe: folder.join(PIPE),
+        device: unix::folder(folder).and_then(|folder| unix::device(&folder)).ok(),
+        shm: DaemonRecord::of(folder).shm,
+        may_run_without,
+    }
 }
 
 /// A daemon's /dev/shm; only root can read it. `None` for a process that only poses as the daemon: it lacks the group

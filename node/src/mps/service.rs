@@ -16,6 +16,9 @@ use std::str::FromStr;
 use crate::config::{Mps, NodeConfig};
 use crate::ledger::{Entry, Holding};
 
+/// The folder of pipes in a daemon's folder.
+pub(super) const PIPE: &str = "pipe";
+
 /// An MPS control daemon of this node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Daemon {
@@ -62,7 +65,7 @@ impl Daemon {
     /// `CUDA_MPS_PIPE_DIRECTORY`. Even with the longest `MpsDir` it stays below the 87 characters that a daemon
     /// accepts.
     pub fn pipe(&self, mps_dir: &Path) -> PathBuf {
-        self.folder(mps_dir).join("pipe")
+        self.folder(mps_dir).join(PIPE)
     }
 
     /// `CUDA_MPS_LOG_DIRECTORY`
@@ -111,7 +114,7 @@ impl Limits {
             Holding::Share { units, capacity, memory, .. } => {
                 Some(Limits { memory, percent: percent(units, capacity) })
             }
-            Holding::Whole => None,
+            Holding::Whole | Holding::Nothing => None,
         }
     }
 

@@ -51,10 +51,10 @@ impl PlaceError {
         }
         let locked = ledger.lock(LOCK_WAIT)?;
         // Another prolog of the same start may have found room in the meantime.
-        if matches!(ledger.find(job.key.id), Ok(Some(entry)) if entry.key == job.key) {
+        if matches!(ledger.find(job.key.id), Ok(Some(entry)) if entry.key == job.key && entry.has_gpus()) {
             return Ok(());
         }
-        locked.fail(job.key, &self.to_string())
+        locked.fail(job.key, job.user_id, &self.to_string())
     }
 
     /// A job with whole GPUs has them from Slurm, which fences it. So it doesn't fail if we can't record them, unless

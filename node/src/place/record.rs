@@ -8,10 +8,11 @@ use super::{
     reconcile,
 };
 use crate::allocation::Allocation;
-use crate::config::{ForeignProcesses, Placement};
-use crate::gpu::Inventory;
+use crate::config::{ForeignProcesses, Nvml, Placement};
+use crate::environment;
+use crate::gpu::{Detail, Inventory};
 use crate::job::{JobKey, NodeJob};
-use crate::ledger::{Entry, LedgerError, Locked};
+use crate::ledger::{Entry, Given, Holding, LedgerError, Locked, Witness, extern_step_above};
 
 /// Records what a job has, unless it is already recorded.
 ///
@@ -37,10 +38,12 @@ pub(super) fn record(
         Allocation::Nothing => (Vec::new(), None),
     };
     let gpus = &Seen { gpus, units, measured };
+    // Found without the lock.
+    let witness = extern_step_above(&node.roots.proc, std::process::id(), job.key.id);
     let mut notices = Vec::new();
     let mut over = None;
     loop {
-        match attempt(node, (job, allocation), gpus, over.as_deref(), &mut notices, now)? {
+        match attempt(node, (job, allocation, witness), gpus, over.as_deref(), &mut notices, now)? {
             Attempt::Before(entry) => return Ok(Placed::Before(entry)),
             Attempt::Now(entry) => return Ok(Placed::Now(entry, notices)),
             Attempt::Crowded(suspects) => over = Some(ask.over(&suspects)),
@@ -61,22 +64,27 @@ enum Attempt {
 /// `over` has the jobs that are over according to slurmctld; empty if it was not asked yet.
 fn attempt(
     node: Node,
-    (job, allocation): (&NodeJob, &Allocation),
+    (job, allocation, witness): (&NodeJob, &Allocation, Option<Witness>),
     gpus: &Seen,
     over: Option<&[JobKey]>,
     notices: &mut Vec<Notice>,
     now: u64,
 ) -> Result<Attempt, PlaceError> {
     let ledger = node.ledger.lock(LOCK_WAIT)?;
-    if let Ok(Some(entry)) = node.ledger.find(job.key.id)
-        && entry.key == job.key
-        && entry.user_id == job.user_id
-        && allocation.is_of(&entry)
-    {
-        return Ok(Attempt::Before(entry));
+    match node.ledger.find(job.key.id) {
+        Ok(Some(entry))
+            if entry.key == job.key && entry.user_id == job.user_id && allocation.is_of(&entry) =>
+        {
+            return Ok(Attempt::Before(entry));
+        }
+        Ok(None) => {}
+        // Its prolog runs again.
+        Ok(Some(entry)) if entry.key == job.key && !entry.has_gpus() => {}
+        // The entry of an earlier start of the job, or of an old job with the same number.
+        _ => {
+            ledger.forget(job.key.id, None)?;
+        }
     }
-    // Removes the entry of an earlier start of the job, or of an old job with the same number.
-    ledger.remove(job.key.id, None)?;
     if ledger.is_reconcile_due(now) {
         notices.extend(reconcile(node, &ledger, now, GRACE));
     }
@@ -105,17 +113,28 @@ fn attempt(
             return Ok(Attempt::Crowded(suspects));
         }
     }
-    let Held { holding, gpus, notices: more } = found?;
+    let Held { holding, gpus: own, notices: more } = found?;
     notices.extend(more);
-    let entry = Entry { key: job.key, user_id: job.user_id, holding, gpus, since: now };
+    let mut entry = Entry { holding, gpus: own, since: now, ..Entry::without_gpus(job.key, job.user_id) };
+    entry.given = given(node, &entry, gpus);
+    entry.witness = witness;
     ledger.record(&entry)?;
     let crowded = notices.iter().any(|notice| matches!(notice, Notice::Overcommitted));
     ledger.count_placement(&entry, crowded);
     let wrong = ledger.tell_exporters(node.config, node.roots);
     notices.extend(wrong.into_iter().map(|(key, error)| Notice::Exporter(key, error)));
-    let witnessed = node.ledger.witness_above(job.key, &node.roots.proc, std::process::id());
-    notices.extend(witnessed.err().map(Notice::Unwitnessed));
     Ok(Attempt::Now(entry))
+}
+
+/// What the steps of a share need.
+fn given(node: Node, entry: &Entry, seen: &Seen) -> Given {
+    let Some(gpu) = entry.share_gpu() else { return Given::default() };
+    let has_size = matches!(entry.holding, Holding::Share { memory: Some(_), .. });
+    Given {
+        pci: seen.gpus.detail(gpu.index).and_then(|Detail { pci, .. }| pci.clone()),
+        driver_limits: has_size && node.config.nvml != Nvml::Off && node.ledger.has_limits(),
+        ..environment::given(entry, node.config)
+    }
 }
 
 /// The jobs that may be over, those without a witness first. A job with a witness is included only if Slurm would not
@@ -126,19 +145,19 @@ fn suspects(
     (job, allocation): (&NodeJob, &Allocation),
     seen: &Seen,
 ) -> Result<Vec<JobKey>, LedgerError> {
+    let entries = ledger.list()?.entries;
     let is_too_much = match allocation {
         Allocation::Share { units, .. } if node.config.placement != Placement::Follow => {
-            let gpus = candidates(seen.gpus, &ledger.balance()?.0, job.user_id, &seen.units, None);
+            let gpus = candidates(seen.gpus, &entries, job.user_id, &seen.units, None);
             let assigned = gpus.iter().map(|gpu| gpu.assigned).sum::<u64>();
             assigned + u64::from(*units) > gpus.iter().map(|gpu| u64::from(gpu.capacity)).sum()
         }
         // Slurm counts each GPU separately.
         Allocation::Share { .. } | Allocation::Whole(_) | Allocation::Nothing => true,
     };
-    let entries = node.ledger.list()?.entries;
     let keys = |witnessed: bool| {
-        let wanted = move |key: &JobKey| node.ledger.is_witnessed(*key) == witnessed;
-        entries.iter().map(|entry| entry.key).filter(wanted)
+        let wanted = move |entry: &&Entry| entry.witness.is_some() == witnessed;
+        entries.iter().filter(wanted).map(|entry| entry.key)
     };
     let mut suspects: Vec<JobKey> = keys(false).collect();
     if is_too_much {

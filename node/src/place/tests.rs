@@ -7,7 +7,9 @@ mod over;
 use super::*;
 use crate::choose::NothingFits;
 use crate::config::Nodes;
+use crate::fake::SOON;
 use crate::job::Noted;
+use crate::ledger::Witness;
 use crate::nvml::answer::GpuState;
 
 /// Four "GPUs" that every machine has, listed in another order than that of their minors.
@@ -104,6 +106,15 @@ impl Place {
             Placed::NotOurs => panic!("job {} is ours", job.key),
             Placed::Before(entry) | Placed::Now(entry, _) => entry.gpus[0].index,
         }
+    }
+
+    fn failure(&self, id: u32) -> Option<String> {
+        self.ledger.find(id).ok().flatten().and_then(|entry| entry.failure)
+    }
+
+    fn witness(&self, id: u32, pid: u32, start: u64) {
+        let locked = self.ledger.lock(SOON).unwrap();
+        locked.witness(JobKey { id, restart: 0 }, Witness { pid, start }).unwrap();
     }
 
     fn notices(&self, job: &NodeJob) -> Vec<Notice> {

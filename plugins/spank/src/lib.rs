@@ -30,13 +30,12 @@ use std::path::Path;
 use std::time::Duration;
 
 use gpushare_node::config::NodeConfig;
-use gpushare_node::environment::{PYTORCH, SHARD_MEMORY, agree, inherited, misleading, shell_lines};
+use gpushare_node::environment::{PYTORCH, SHARD_MEMORY, agree, inherited, misleading};
 use gpushare_node::fence::Fault;
 use gpushare_node::fence::access;
 use gpushare_node::fence::mend::Mender;
-use gpushare_node::gpu::Roots;
 use gpushare_node::job::JobKey;
-use gpushare_node::ledger::{Entry, Ledger};
+use gpushare_node::ledger::{Entry, Ledger, Witness};
 use gpushare_node::memory::{self, Limited};
 use gpushare_node::mps::Reach;
 use gpushare_node::proc::start_time;
@@ -63,8 +62,8 @@ const LOCK_WAIT: Duration = Duration::from_secs(5);
 /// What this slurmstepd knows about its step; a forked task has a copy.
 static STATE: Mutex<StepState> = Mutex::new(StepState::Unknown);
 
-/// The slurmstepd of an extern step: its number and its start time. A later hook may run in a child of it.
-static WITNESS: Mutex<Option<(u32, u64)>> = Mutex::new(None);
+/// The slurmstepd of an extern step. A later hook may run in a child of it.
+static WITNESS: Mutex<Option<Witness>> = Mutex::new(None);
 
 /// Opens the job's GPU again if this step ends without its fence.
 static MENDER: Mutex<Option<Mender>> = Mutex::new(None);
@@ -85,7 +84,8 @@ fn init(step: Step, arguments: &[Vec<u8>]) -> ReturnCode {
         }
         if step.kind() == Kind::Extern {
             let pid = std::process::id();
-            *WITNESS.lock() = start_time(Path::new("/proc"), pid).ok().flatten().map(|start| (pid, start));
+            let start = start_time(Path::new("/proc"), pid).ok().flatten();
+            *WITNESS.lock() = start.map(|start| Witness { pid, start });
         }
         if state.may_fence()
             && let Err(reason) = state.prepare(step)
@@ -93,7 +93,7 @@ fn init(step: Step, arguments: &[Vec<u8>]) -> ReturnCode {
             let key = JobKey { id: step.job_id().unwrap_or(0), restart: step.restart() };
             log::error!("spank/gpushare: job {}: GPUs not closed from the start: {reason}", key.id);
             if step.kind() == Kind::Extern {
-                tell_the_other_steps(key, &reason.to_string());
+                tell_the_other_steps(step, key, &reason.to_string());
                 return ReturnCode::Success;
             }
             // `srun --task-epilog` runs even for tasks that fail, so such a step must not begin. A batch step has no
@@ -117,7 +117,7 @@ fn user_init(step: Step, _arguments: &[Vec<u8>]) -> ReturnCode {
         state.read(step);
         let given = if let StepState::Fenced(fenced) = &*state { fenced.variables.as_slice() } else { &[] };
         // The user's own value for PyTorch stays, but this isn't theirs. What the step is given is replaced.
-        let is_replaced = |name: &str| name != PYTORCH && given.iter().any(|(known, _)| *known == name);
+        let is_replaced = |name: &str| name != PYTORCH && given.iter().any(|(known, _)| known == name);
         names.into_iter().filter(|name| !is_replaced(name)).for_each(|name| remove(step, name));
         if let StepState::Fenced(fenced) = state {
             set_environment(step, fenced);
@@ -136,7 +136,7 @@ fn task_post_fork(step: Step, _arguments: &[Vec<u8>]) -> ReturnCode {
             StepState::Fenced(fenced) => after_a_fork(step, fenced),
             StepState::Failed(error) if step.kind() == Kind::Extern => {
                 let key = JobKey { id: step.job_id().unwrap_or(0), restart: step.restart() };
-                tell_the_other_steps(key, &error.to_string());
+                tell_the_other_steps(step, key, &error.to_string());
             }
             StepState::Failed(_) | StepState::Unknown | StepState::Configured(..) | StepState::NotOurs => {}
         }
@@ -164,10 +164,12 @@ fn after_a_fork(step: Step, fenced: &mut Fenced) {
         }
     };
     match &verdict {
-        FenceState::Failed(reason) if step.kind() == Kind::Extern => tell_the_other_steps(fenced.key, reason),
+        FenceState::Failed(reason) if step.kind() == Kind::Extern => {
+            tell_the_other_steps(step, fenced.key, reason);
+        }
         FenceState::Up if step.kind() == Kind::Extern => {
             if let Some((entry, config)) = &fenced.recorded {
-                prepare_for_ssh(entry, config);
+                stand_for(entry);
                 limit_memory(fenced, entry, config);
             }
         }
@@ -178,25 +180,25 @@ fn after_a_fork(step: Step, fenced: &mut Fenced) {
 
 /// The extern step has no task that could fail. So the job's other steps must fail; otherwise an ssh session could
 /// bypass the fence.
-fn tell_the_other_steps(key: JobKey, reason: &str) {
+fn tell_the_other_steps(step: Step, key: JobKey, reason: &str) {
     let reason = format!("ssh sessions can't be fenced: {reason}");
-    let ledger = Ledger::system();
-    if let Err(error) = ledger.lock(LOCK_WAIT).and_then(|locked| locked.fail(key, &reason)) {
+    let (ledger, user_id) = (Ledger::system(), step.user_id().unwrap_or(0));
+    if let Err(error) = ledger.lock(LOCK_WAIT).and_then(|locked| locked.fail(key, user_id, &reason)) {
         log::error!("spank/gpushare: job {}: {error}", key.id);
     }
 }
 
-/// Publishes the variables for ssh sessions, and records a witness: this slurmstepd lives as long as the job, and if it
-/// is gone but the entry is still there, the epilog never ran.
-fn prepare_for_ssh(entry: &Entry, config: &NodeConfig) {
-    let (ledger, key) = (Ledger::system(), entry.key);
-    let witnessed = WITNESS.lock().map_or(Ok(()), |(pid, start)| ledger.witness(key, pid, start));
-    let published = match shell_lines(entry, config).as_str() {
-        "" => Ok(()),
-        lines => ledger.lock(LOCK_WAIT).and_then(|locked| locked.publish(key, lines)),
-    };
-    if let Err(error) = witnessed.and(published) {
-        log::error!("spank/gpushare: job {}: {error}", key.id);
+/// Notes this slurmstepd, which lives as long as the job: if it is gone but the entry is still there, the epilog never
+/// ran.
+fn stand_for(entry: &Entry) {
+    let Some(witness) = *WITNESS.lock() else { return };
+    // A prolog that this slurmstepd ran has noted it already.
+    if entry.witness == Some(witness) {
+        return;
+    }
+    let noted = Ledger::system().lock(LOCK_WAIT).and_then(|locked| locked.witness(entry.key, witness));
+    if let Err(error) = noted {
+        log::error!("spank/gpushare: job {}: {error}", entry.key.id);
     }
 }
 
@@ -205,7 +207,7 @@ fn prepare_for_ssh(entry: &Entry, config: &NodeConfig) {
 fn limit_memory(fenced: &Fenced, entry: &Entry, config: &NodeConfig) {
     let Some(cgroup) = fenced.fence.job() else { return };
     let id = entry.key.id;
-    match memory::limit(config, &Ledger::system(), &Roots::system(), (entry, cgroup)) {
+    match memory::limit(config, entry, cgroup) {
         Ok(Limited::Not) => {}
         Ok(by) => log::debug!("spank/gpushare: job {id}: GPU memory limited, {by:?}"),
         Err(error) => log::error!("spank/gpushare: job {id}: its GPU memory is not limited: {error}"),
@@ -240,7 +242,7 @@ fn task_init(step: Step, _arguments: &[Vec<u8>]) -> ReturnCode {
 /// Checks the fence, and that the task reaches its MPS daemon: without the daemon it would run without limits.
 fn check(fenced: &Fenced) -> Result<(), TaskError> {
     // The extern step may have failed after this step was read. An error here would have occurred then, too.
-    if let Ok(Some(reason)) = Ledger::system().failure(fenced.key.id) {
+    if let Ok(Some(Entry { failure: Some(reason), .. })) = Ledger::system().find(fenced.key.id) {
         return Err(TaskError::Told(reason));
     }
     check_fence(fenced)?;
@@ -297,22 +299,23 @@ fn remove(step: Step, name: &str) {
 fn set_environment(step: Step, fenced: &Fenced) {
     let index = fenced.share_gpu.map(|index| index.to_string());
     // Slurm sets this variable only in some steps; there it names the GPU that was allocated.
-    let of_step = index.filter(|_| step.has_variable(GPUS_OF_STEP)).map(|index| (GPUS_OF_STEP, index));
+    let of_step =
+        index.filter(|_| step.has_variable(GPUS_OF_STEP)).map(|index| (GPUS_OF_STEP.to_owned(), index));
     let mut variables = fenced.variables.clone();
     if let Some(slurms) = step.variable(SHARD_MEMORY)
         && let Some(pci) = fenced.share_pci()
     {
-        agree(&mut variables, &String::from_utf8_lossy(&slurms), &pci);
+        agree(&mut variables, &String::from_utf8_lossy(&slurms), pci);
     }
     for (name, value) in variables.into_iter().chain(of_step) {
-        if name == PYTORCH && step.has_variable(name) {
+        if name == PYTORCH && step.has_variable(&name) {
             continue;
         }
         // A task has most of them from user_init, and Slurm clears 256 KiB for each variable that it sets.
-        if step.variable(name).is_some_and(|now| now == value.as_bytes()) {
+        if step.variable(&name).is_some_and(|now| now == value.as_bytes()) {
             continue;
         }
-        if !step.set_variable(name, &value) {
+        if !step.set_variable(&name, &value) {
             log::error!("spank/gpushare: job {}: {name} could not be set", fenced.key.id);
         }
     }

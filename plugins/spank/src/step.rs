@@ -7,11 +7,11 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use gpushare_node::config::{self, NodeConfig, Placement};
+use gpushare_node::config::{self, NodeConfig, OnMpsFailure, Placement};
 use gpushare_node::environment;
 use gpushare_node::fence::Fence;
 use gpushare_node::fence::mend::Mender;
-use gpushare_node::gpu::{self, Foreign, Gpu, Roots};
+use gpushare_node::gpu::{Foreign, Gpu, Roots};
 use gpushare_node::job::JobKey;
 use gpushare_node::ledger::{Entry, Holding, Ledger, LedgerError};
 use gpushare_node::mps::{Reach, reach};
@@ -76,7 +76,7 @@ pub struct Fenced {
     /// open.
     pub check: Fence,
     /// Variables for the job's programs.
-    pub variables: Vec<(&'static str, String)>,
+    pub variables: Vec<(String, String)>,
     /// What its programs must find to reach their MPS daemon.
     pub reach: Option<Reach>,
     /// Slurm's index of a share's GPU.
@@ -91,9 +91,8 @@ pub struct Fenced {
 
 impl Fenced {
     /// The PCI address of a share's GPU, if the driver reports it.
-    pub fn share_pci(&self) -> Option<String> {
-        let (entry, _) = self.recorded.as_ref()?;
-        gpu::pci_address(entry.share_gpu()?, &Roots::system())
+    pub fn share_pci(&self) -> Option<&str> {
+        self.recorded.as_ref()?.0.given.pci.as_deref()
     }
 }
 
@@ -144,16 +143,17 @@ impl StepState {
             prepared.known = Known::find(&folder);
         }
         let job_id = step.job_id().unwrap_or(0);
-        let ledger = Ledger::system();
-        let entry =
-            ledger.find(job_id).map(|entry| entry.filter(|entry| Some(entry.user_id) == step.user_id()));
-        if let Ok(Some(entry)) = &entry {
-            prepared.reach = reach(config, entry);
+        let entry = Ledger::system().find(job_id).ok().flatten();
+        // An entry of another user belongs to an old job with the same number.
+        let entry = entry.filter(|entry| Some(entry.user_id) == step.user_id() && entry.has_gpus());
+        let entry = entry.map(|entry| complete(config, entry));
+        if let Some(entry) = &entry {
+            let may_run_without = config.on_mps_failure == OnMpsFailure::Run;
+            prepared.reach = entry.given.daemon.as_deref().map(|folder| reach(folder, may_run_without));
         }
-        let widens = |entry: &Entry| widens(config, entry);
-        let opens = entry.as_ref().is_ok_and(|entry| entry.as_ref().is_some_and(widens));
-        let own = match (ledger.failure(job_id), entry) {
-            (Ok(None), Ok(Some(entry))) => entry.gpus,
+        let opens = entry.as_ref().is_some_and(|entry| widens(config, entry));
+        let own = match entry {
+            Some(Entry { failure: None, gpus, .. }) => gpus,
             _ if closes => Vec::new(),
             _ => return Ok(()),
         };
@@ -189,30 +189,35 @@ impl StepState {
 
 fn of_job(config: &NodeConfig, step: Step, fence: Option<(Vec<Gpu>, Fence)>) -> Result<StepState, StepError> {
     let job_id = step.job_id().ok_or(StepError::NoJob)?;
-    let ledger = Ledger::system();
-    match ledger.failure(job_id) {
-        Ok(None) => {}
-        Ok(Some(reason)) => return all_closed(config, step, Some(Refused::Marked(reason))),
-        Err(error) => return in_doubt(config, step, error),
-    }
-    match ledger.find(job_id) {
+    match Ledger::system().find(job_id) {
         Err(error) => in_doubt(config, step, error),
+        Ok(Some(Entry { failure: Some(reason), .. })) => {
+            all_closed(config, step, Some(Refused::Marked(reason)))
+        }
         // An entry of another user belongs to an old job with the same number.
         Ok(Some(entry)) if Some(entry.user_id) == step.user_id() => {
             let fence = match fence {
                 Some((own, fence)) if own == entry.gpus => fence,
                 _ => fence_around(config, &entry.gpus)?,
             };
-            of_entry(config, &entry, step, fence)
+            of_entry(config, complete(config, entry), step, fence)
         }
         Ok(_) if has_share(config, step) => all_closed(config, step, Some(Refused::NoShare)),
         Ok(_) => without_entry(config, step, Refused::NoEntry),
     }
 }
 
-fn of_entry(config: &NodeConfig, entry: &Entry, step: Step, fence: Fence) -> Result<StepState, StepError> {
-    let is_share = matches!(entry.holding, Holding::Share { .. });
-    let widens = widens(config, entry);
+/// An entry of a share that an older gpushare has placed lacks what the steps need.
+fn complete(config: &NodeConfig, mut entry: Entry) -> Entry {
+    if entry.given.variables.is_empty() {
+        entry.given = environment::given(&entry, config);
+    }
+    entry
+}
+
+fn of_entry(config: &NodeConfig, entry: Entry, step: Step, fence: Fence) -> Result<StepState, StepError> {
+    let (key, is_share) = (entry.key, matches!(entry.holding, Holding::Share { .. }));
+    let widens = widens(config, &entry);
     let fence = Fence { widens, ..fence };
     // What we open is open in every step. What Slurm opens, it may close again for a step that requested less.
     let certain = widens
@@ -221,11 +226,11 @@ fn of_entry(config: &NodeConfig, entry: &Entry, step: Step, fence: Fence) -> Res
         || (is_share && has_share(config, step));
     let check = Fence { open: if certain { fence.open.clone() } else { Vec::new() }, ..fence.clone() };
     Ok(StepState::Fenced(Box::new(Fenced {
-        recorded: Some((entry.clone(), config.clone())),
         check,
-        variables: environment::variables(entry, config),
+        variables: entry.given.variables.clone(),
         share_gpu: entry.share_gpu().map(|gpu| gpu.index),
-        ..fenced(entry.key, fence)?
+        recorded: Some((entry, config.clone())),
+        ..fenced(key, fence)?
     })))
 }
 

@@ -24,7 +24,7 @@ fn gpu(index: u32) -> Gpu {
 
 fn entry(id: u32, holding: Holding, gpus: &[u32]) -> Entry {
     let gpus = gpus.iter().map(|index| gpu(*index)).collect();
-    Entry { key: JobKey { id, restart: 1 }, user_id: 2001, holding, gpus, since: 1000 }
+    Entry { holding, gpus, since: 1000, ..Entry::without_gpus(JobKey { id, restart: 1 }, 2001) }
 }
 
 fn status() -> Status {

@@ -6,7 +6,8 @@ use super::error::{GresConfError, Problem};
 use super::lines::{fields, include, logical_lines};
 use super::{Counted, Order, Slot};
 use crate::config::gpu_files;
-use crate::gpu::{MOST, driver};
+use crate::gpu::device::minor_by_name;
+use crate::gpu::roots::MOST;
 use gpushare::text::hostlist;
 
 /// The keys of a GRES (gres.c `_gres_options`).
@@ -175,7 +176,7 @@ fn gpus(fields: &Fields) -> Result<Option<Line>, Problem> {
 
 /// The GPU's own device node, out of the files of a part.
 fn gpu_of_part(paths: Vec<PathBuf>) -> Option<PathBuf> {
-    let at = paths.iter().position(|path| driver::minor_by_name(path).is_some());
+    let at = paths.iter().position(|path| minor_by_name(path).is_some());
     paths.into_iter().nth(at.unwrap_or(0))
 }
 

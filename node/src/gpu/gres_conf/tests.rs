@@ -190,7 +190,7 @@ proptest! {
         "nested.conf",
     ]), 0..40)) {
         if let Ok(Counted { slots: Some(slots), .. }) = read_as(&words.concat(), Some("n1")) {
-            prop_assert!(!slots.is_empty() && slots.len() <= crate::gpu::MOST);
+            prop_assert!(!slots.is_empty() && slots.len() <= crate::gpu::roots::MOST);
         }
     }
 

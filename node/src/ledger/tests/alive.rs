@@ -38,10 +38,14 @@ impl Machine {
         fs::write(dir.join("status"), format!("Uid:\t{user}\t0\t0\t0\nGid:\t0\t0\t0\t0\n")).unwrap();
     }
 
-    /// Adds a job with an entry, a mark and a witness.
+    /// Adds a job with an entry and a witness.
     fn job(&self, id: u32, pid: u32, start: u64) {
         self.ledger.lock(SOON).unwrap().record(&entry(id, 0)).unwrap();
-        self.ledger.witness(entry(id, 0).key, pid, start).unwrap();
+        self.witness(id, 0, pid, start);
+    }
+
+    fn witness(&self, id: u32, restart: u32, pid: u32, start: u64) {
+        self.ledger.lock(SOON).unwrap().witness(JobKey { id, restart }, Witness { pid, start }).unwrap();
     }
 
     fn reconcile(&self) -> Vec<u32> {
@@ -60,10 +64,10 @@ fn the_start_time_is_found_whatever_the_program_is_called() {
     assert_eq!(start_time(&machine.proc(), 51).unwrap(), None);
     fs::write(machine.proc().join("50/stat"), "50 (x").unwrap();
     assert!(start_time(&machine.proc(), 50).is_err());
-    assert!(!is_gone(&machine.proc(), &Witness { restart: 0, pid: 50, start: 1 }), "it can't be told");
+    assert!(!is_gone(&machine.proc(), &Witness { pid: 50, start: 1 }), "it can't be told");
     let own = start_time(Path::new("/proc"), std::process::id()).unwrap().unwrap();
-    assert!(!is_gone(Path::new("/proc"), &Witness { restart: 0, pid: std::process::id(), start: own }));
-    assert!(is_gone(Path::new("/proc"), &Witness { restart: 0, pid: std::process::id(), start: own + 1 }));
+    assert!(!is_gone(Path::new("/proc"), &Witness { pid: std::process::id(), start: own }));
+    assert!(is_gone(Path::new("/proc"), &Witness { pid: std::process::id(), start: own + 1 }));
 }
 
 #[test]
@@ -83,28 +87,29 @@ fn only_jobs_that_are_over_by_every_sign_are_dropped() {
     locked.record(&Entry { since: NOW - 59, ..entry(7, 0) }).unwrap(); // young
     locked.record(&entry(8, 1)).unwrap(); // the witness belongs to the start before
     drop(locked);
-    machine.ledger.witness(entry(7, 0).key, 700, 7).unwrap();
-    machine.ledger.witness(entry(8, 0).key, 800, 7).unwrap();
-    machine.ledger.witness(entry(41, 0).key, 100, 7).unwrap(); // `[4` is not `[41`
+    machine.witness(7, 0, 700, 7);
+    machine.witness(8, 0, 800, 7);
+    machine.job(41, 100, 7); // `[4` is not `[41`
     let mut dropped = machine.reconcile();
     dropped.sort_unstable();
     assert_eq!(dropped, [2, 3, 5]);
     let left: Vec<u32> = machine.ledger.list().unwrap().entries.iter().map(|entry| entry.key.id).collect();
-    assert_eq!(left, [1, 4, 6, 7, 8]);
+    assert_eq!(left, [1, 4, 6, 7, 8, 41]);
     assert!(!machine.ledger.knows(3), "its witness has gone too");
     assert!(machine.reconcile().is_empty());
 }
 
 #[test]
-fn what_is_no_witness_proves_nothing() {
+fn who_has_no_entry_gets_no_witness() {
     let machine = Machine::new();
-    for (id, text) in
-        [(1, ""), (2, "0 300 7"), (3, "0 300\n"), (4, "0 300 7 8\n"), (5, "x 300 7\n"), (6, "0 -3 7\n")]
-    {
-        machine.job(id, 300, 7);
-        fs::write(machine.dir.path().join(format!("gpushare/witness/{id}")), text).unwrap();
+    machine.witness(3, 0, 300, 7);
+    assert!(!machine.ledger.knows(3));
+    let text = entry(4, 0).to_string();
+    for line in ["", "300", "300 7 8", "x 7", "-3 7"] {
+        let path = machine.dir.path().join("gpushare/jobs/4");
+        fs::write(path, text.replace("end\n", &format!("witness={line}\nend\n"))).unwrap();
+        assert!(machine.ledger.find(4).is_err() && machine.reconcile().is_empty(), "{line}");
     }
-    assert!(machine.reconcile().is_empty());
 }
 
 #[test]
@@ -122,8 +127,8 @@ fn a_prolog_inside_the_job_notes_the_slurmstepd_that_runs_it() {
     machine.child(51, 52, "gpushare-prolog", 10, b"gpushare-prolog\0");
     machine.child(60, 60, "its own parent", 10, b"slurmstepd: [7.extern]\0");
     for (pid, job, expected) in [
-        (31, 7, Some("0 30 3\n")),
-        (33, 7, Some("0 30 3\n")),
+        (31, 7, Some(Witness { pid: 30, start: 3 })),
+        (33, 7, Some(Witness { pid: 30, start: 3 })),
         (33, 77, None),
         (33, 1, None),
         (40, 7, None),
@@ -131,10 +136,7 @@ fn a_prolog_inside_the_job_notes_the_slurmstepd_that_runs_it() {
         (60, 7, None),
         (99, 7, None),
     ] {
-        machine.ledger.lock(SOON).unwrap().record(&entry(job, 0)).unwrap();
-        machine.ledger.witness_above(entry(job, 0).key, &machine.proc(), pid).unwrap();
-        let noted = fs::read_to_string(machine.dir.path().join(format!("gpushare/witness/{job}"))).ok();
-        assert_eq!(noted.as_deref(), expected, "process {pid}, job {job}");
+        assert_eq!(extern_step_above(&machine.proc(), pid, job), expected, "process {pid}, job {job}");
     }
 }
 
@@ -149,17 +151,6 @@ fn a_proc_that_is_none_drops_nothing() {
         assert!(locked.reconcile(&proc, NOW, GRACE).is_err());
     }
     assert!(machine.ledger.knows(3));
-}
-
-#[test]
-fn what_is_left_of_jobs_that_are_over_goes_too() {
-    let machine = Machine::new();
-    machine.job(3, 300, 7);
-    fs::write(machine.dir.path().join("gpushare/jobs/3"), "gpushare-ledger 9\n").unwrap();
-    machine.ledger.witness(entry(4, 0).key, 300, 7).unwrap();
-    machine.ledger.lock(SOON).unwrap().fail(entry(4, 0).key, "why").unwrap();
-    assert_eq!(machine.reconcile(), [3]);
-    assert!(!machine.ledger.knows(3) && !machine.ledger.knows(4));
 }
 
 #[test]

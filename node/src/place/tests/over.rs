@@ -18,7 +18,7 @@ fn jobs_that_are_over_are_dropped_when_they_are_in_the_way() {
     for id in 1..=4 {
         node.index(&job(id, 80));
     }
-    node.ledger.witness(JobKey { id: 3, restart: 0 }, 77, 7).unwrap();
+    node.witness(3, 77, 7);
     node.now += 1;
     node.ledger.lock(LOCK_WAIT).unwrap().reconcile(Path::new("/nonexistent"), node.now, GRACE).unwrap_err();
     assert!(matches!(node.notices(&job(5, 80))[..], [Notice::Completing(JobKey { id: 3, .. })]));
@@ -27,10 +27,10 @@ fn jobs_that_are_over_are_dropped_when_they_are_in_the_way() {
         "who has no witness stays, unless slurmctld says that it is over"
     );
     node.over = vec![2];
-    node.ledger.witness(JobKey { id: 2, restart: 0 }, 1, 5).unwrap();
+    node.witness(2, 1, 5);
     assert!(matches!(node.notices(&job(6, 80))[..], [Notice::Dropped(JobKey { id: 2, .. })]));
     node.over.clear();
-    node.ledger.witness(JobKey { id: 1, restart: 0 }, 77, 7).unwrap();
+    node.witness(1, 77, 7);
     let hit = node.place(&whole(7, &[0]));
     assert!(matches!(hit, Ok(Placed::Now(..))), "{hit:?}");
 }
@@ -40,7 +40,7 @@ fn jobs_that_are_over_are_dropped_once_a_minute() {
     let mut node = Place::new("");
     empty_machine(&mut node);
     node.index(&job(1, 40));
-    node.ledger.witness(JobKey { id: 1, restart: 0 }, 77, 7).unwrap();
+    node.witness(1, 77, 7);
     node.now += 59;
     assert!(node.notices(&job(2, 40)).is_empty());
     node.now += 1;
@@ -53,7 +53,7 @@ fn whom_slurmctld_is_asked_about() {
     empty_machine(&mut node);
     for id in 1..=4 {
         node.index(&job(id, 60));
-        node.ledger.witness(JobKey { id, restart: 0 }, 1, 5).unwrap();
+        node.witness(id, 1, 5);
     }
     node.over = vec![2];
     assert!(node.place(&job(5, 80)).is_err(), "240 and 80 of 320 units are no more than there are");

@@ -1,18 +1,90 @@
-//! When jobs last used their GPUs: `used`, a line for each job and GPU. Each `gpushare metrics` that root runs rewrites
-//! the file, so the times are only as exact as that command is frequent.
+//! What `gpushare metrics` shows and no entry says, in two files:
 //!
-//! ```text
-//! JOB RESTART MINOR USED LOOKED TOLD
-//! ```
+//! - `counts`: how many shares and GPUs this node's prologs have given since it booted. A prolog counts after it has
+//!   written the entry, under the ledger's lock; if it is killed in between, it isn't counted. Errors while counting
+//!   never fail a job: the next prolog moves the file to `garbage/` or rewrites it.
+//! - `used`: when jobs last used their GPUs, a line `JOB RESTART MINOR USED LOOKED TOLD` for each job and GPU. Each
+//!   `gpushare metrics` that root runs rewrites it, so the times are only as exact as that command is frequent.
 
+use std::io;
 use std::time::Duration;
 
 use super::note::read_note;
-use super::{Entry, Ledger, LedgerError};
+use super::{Entry, Holding, Ledger, LedgerError, Locked};
 use crate::gpu::Gpu;
 use crate::job::JobKey;
+use gpushare::counter_file::{self, CounterFile};
 
-const FILE: &str = "used";
+const COUNTS: &str = "counts";
+const USED: &str = "used";
+
+gpushare::names! {
+    /// An event that is counted. The order and the names are those in the file.
+    pub enum Event: name {
+        /// A share was given a GPU.
+        Share = "share",
+        /// A job was given whole GPUs.
+        Whole = "whole",
+        /// A share was given a GPU without room for it.
+        Overcommitted = "overcommitted",
+        /// A job could not run here.
+        Failed = "failed",
+    }
+}
+
+impl AsRef<str> for Event {
+    fn as_ref(&self) -> &str {
+        self.name()
+    }
+}
+
+/// The counts since the node booted.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Counts(Vec<u64>);
+
+impl Counts {
+    /// How often the event happened.
+    pub fn of(&self, event: Event) -> u64 {
+        self.0.get(event as usize).copied().unwrap_or(0)
+    }
+}
+
+impl Ledger {
+    /// Reads the counts; all 0 if no prolog has counted yet.
+    ///
+    /// # Errors
+    /// The file can't be read.
+    pub fn counts(&self) -> io::Result<Counts> {
+        match counter_file::read(&self.dir.join(COUNTS), &Event::ALL) {
+            Ok(counts) => Ok(Counts(counts)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Counts::default()),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+impl Locked<'_> {
+    /// Counts a written entry.
+    pub fn count_placement(&self, entry: &Entry, overcommitted: bool) {
+        match (&entry.holding, overcommitted) {
+            (Holding::Share { .. }, false) => self.count(&[Event::Share]),
+            (Holding::Share { .. }, true) => self.count(&[Event::Share, Event::Overcommitted]),
+            (Holding::Whole, _) => self.count(&[Event::Whole]),
+            (Holding::Nothing, _) => {}
+        }
+    }
+
+    pub(super) fn count(&self, events: &[Event]) {
+        let path = self.ledger.dir.join(COUNTS);
+        let counted = CounterFile::open(&path, &Event::ALL)
+            .and_then(|mut file| events.iter().try_for_each(|event| file.add(event.as_ref())));
+        match counted {
+            Err(error) if error.kind() == io::ErrorKind::InvalidData => self.set_aside(&path),
+            Err(_) => self.clear(&path),
+            Ok(()) => {}
+        }
+    }
+}
 
 /// A job's use of one of its GPUs. Times are in seconds since 1970.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,7 +140,7 @@ pub fn after_look(
 impl Ledger {
     /// The state that the last check wrote. Skips lines that can't be read.
     pub fn used(&self) -> Vec<Used> {
-        read_note(&self.dir.join(FILE)).unwrap_or_default().lines().filter_map(read).collect()
+        read_note(&self.dir.join(USED)).unwrap_or_default().lines().filter_map(read).collect()
     }
 
     /// Writes the state for the next check.
@@ -80,7 +152,7 @@ impl Ledger {
             let Used { key, minor, used, looked, told } = one;
             format!("{} {} {minor} {used} {looked} {}\n", key.id, key.restart, u8::from(*told))
         };
-        self.lock(wait)?.write_note(&self.dir.join(FILE), &all.iter().map(line).collect::<String>())
+        self.lock(wait)?.write_note(&self.dir.join(USED), &all.iter().map(line).collect::<String>())
     }
 }
 
@@ -96,7 +168,47 @@ fn read(line: &str) -> Option<Used> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fake::{self, ledger};
+    use crate::fake::{self, SOON, ledger};
+
+    #[test]
+    fn a_job_that_fails_twice_in_one_start_is_counted_once() {
+        let (_dir, ledger) = ledger();
+        assert_eq!(ledger.counts().unwrap(), Counts::default());
+        let locked = ledger.lock(SOON).unwrap();
+        let failed = |id, restart| {
+            locked.fail(JobKey { id, restart }, 2001, "why").unwrap();
+            ledger.counts().unwrap().of(Event::Failed)
+        };
+        assert_eq!([failed(7, 0), failed(7, 0), failed(7, 1), failed(8, 1)], [1, 1, 2, 3]);
+        assert_eq!(ledger.counts().unwrap().of(Event::Share), 0);
+    }
+
+    #[test]
+    fn every_event_has_a_count_of_its_own() {
+        let (_dir, ledger) = ledger();
+        let locked = ledger.lock(SOON).unwrap();
+        for (index, event) in Event::ALL.iter().enumerate() {
+            (0..=index).for_each(|_| locked.count(&[*event]));
+        }
+        assert_eq!(Event::ALL.map(|event| ledger.counts().unwrap().of(event)), [1, 2, 3, 4]);
+    }
+
+    #[test]
+    fn what_stands_in_its_place_is_set_aside() {
+        let (dir, ledger) = ledger();
+        let locked = ledger.lock(SOON).unwrap();
+        std::fs::create_dir(dir.path().join("gpushare/counts")).unwrap();
+        assert!(ledger.counts().is_err());
+        locked.count(&[Event::Share]);
+        locked.count(&[Event::Share]);
+        assert_eq!(ledger.counts().unwrap().of(Event::Share), 1);
+        std::fs::write(dir.path().join("gpushare/counts"), "garbage").unwrap();
+        locked.count(&[Event::Share]);
+        locked.count(&[Event::Share]);
+        assert_eq!(ledger.counts().unwrap().of(Event::Share), 1);
+        let aside = std::fs::read_to_string(dir.path().join("gpushare/garbage/counts.1"));
+        assert_eq!(aside.unwrap(), "garbage");
+    }
 
     /// An entry whose GPUs have these minors, which differ from their indices.
     fn entry(id: u32, restart: u32, minors: &[u32]) -> Entry {

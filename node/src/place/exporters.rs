@@ -16,9 +16,8 @@ use std::path::{Path, PathBuf};
 use crate::config::NodeConfig;
 use gpushare::root_file;
 
-use super::note::read_note;
-use super::{Entry, Ledger, LedgerError, Locked};
 use crate::gpu::{self, Gpu, Roots, is_uuid};
+use crate::ledger::{Entry, Ledger, LedgerError, Locked, read_note};
 
 gpushare::names! {
     /// The exporter for which files are kept, by the key that names its folder.
@@ -92,18 +91,18 @@ impl Locked<'_> {
     /// The same, in the folders used last. Ignores errors: the next prolog reports them.
     pub(crate) fn keep_exporters(&self) {
         for exporter in Exporter::ALL {
-            let kept = self.ledger.exporter_dir(exporter);
+            let kept = self.ledger().exporter_dir(exporter);
             let _ = kept.map(|folder| self.fill(exporter, &folder, &Roots::system()));
         }
     }
 
     fn tell(&self, exporter: Exporter, folder: Option<&Path>, roots: &Roots) -> Result<(), LedgerError> {
-        let old = self.ledger.exporter_dir(exporter);
+        let old = self.ledger().exporter_dir(exporter);
         if old.as_deref() != folder {
             if let Some(old) = &old {
                 make_like(exporter, old, &BTreeMap::new())?;
             }
-            let path = self.ledger.exporter_path(exporter);
+            let path = self.ledger().exporter_path(exporter);
             match folder {
                 Some(folder) => self.write_note(&path, &format!("{}\n", folder.display()))?,
                 None => self.remove_note(&path)?,
@@ -114,7 +113,7 @@ impl Locked<'_> {
 
     fn fill(&self, exporter: Exporter, folder: &Path, roots: &Roots) -> Result<(), LedgerError> {
         root_file::make_folder(folder)?;
-        make_like(exporter, folder, &exporter.files(&self.ledger.list()?.entries, roots))
+        make_like(exporter, folder, &exporter.files(&self.ledger().list()?.entries, roots))
     }
 }
 
@@ -177,9 +176,9 @@ fn make_like(exporter: Exporter, folder: &Path, files: &BTreeMap<String, String>
 
 #[cfg(test)]
 mod tests {
-    use super::super::Holding;
     use super::*;
     use crate::fake::{self, SOON, share};
+    use crate::ledger::Holding;
 
     fn gpu(index: u32, uuid: Option<&str>) -> Gpu {
         Gpu { uuid: uuid.map(str::to_owned), ..fake::gpu(index) }
