@@ -248,17 +248,24 @@ impl<'r, 'a, A: Accounting> Judgement<'r, 'a, A> {
     fn judged(&self) -> Ruling<Acceptance<'a>> {
         self.not_too_long()?;
         let mut accepted = Acceptance::default();
-        self.judge_types(&mut accepted)?;
-        let rules =
-            [Self::lookalike, Self::site_fault, Self::share_unclear, Self::share_changed, Self::too_large];
-        for rule in rules {
-            self.apply_mode(rule(self), &mut accepted.remarks)?;
+        let concerns_gpus = self.update.is_some() || self.request.may_use_gpus();
+        self.judge_types(concerns_gpus, &mut accepted)?;
+        if concerns_gpus {
+            self.apply_mode(self.lookalike(), &mut accepted.remarks)?;
         }
-        accepted.excluded_nodes = self.nodes_to_exclude();
+        // Few sites have any of these rules, and what need not run need not be fetched from memory.
+        if self.update.is_some() || self.policy.has_site_rules() {
+            for rule in [Self::site_fault, Self::share_unclear, Self::share_changed, Self::too_large] {
+                self.apply_mode(rule(self), &mut accepted.remarks)?;
+            }
+            accepted.excluded_nodes = self.nodes_to_exclude();
+        }
         accepted.once = self.depends_on_reservation(&accepted.remarks);
         if self.update.is_none() {
-            accepted.pin_account = self.account_to_pin();
-            accepted.share = self.share_to_note();
+            if concerns_gpus {
+                accepted.pin_account = self.account_to_pin();
+                accepted.share = self.share_to_note();
+            }
             let asks_for_env = self.request.batch.is_some_and(|batch| batch.user_env);
             if asks_for_env && self.policy.drops_user_env {
                 accepted.remarks.push(Remark::Changed(Change::UserEnv));
@@ -268,23 +275,24 @@ impl<'r, 'a, A: Accounting> Judgement<'r, 'a, A> {
     }
 
     /// Judges by the rule of types, under each QOS that the job may get.
-    fn judge_types(&self, accepted: &mut Acceptance<'a>) -> Ruling<()> {
-        let is_concerned = self.update.is_some() || self.request.may_use_gpus();
+    fn judge_types(&self, concerns_gpus: bool, accepted: &mut Acceptance<'a>) -> Ruling<()> {
+        if !concerns_gpus && !self.may_be_favoured() && !matches!(self.request.wanted_qos(), Qos::List(_)) {
+            return Ok(());
+        }
         match self.request.wanted_qos() {
             Qos::List(names) => self.judge_list(names, accepted),
             Qos::One(name) => {
-                let qos = is_concerned.then(|| self.accounting.qos_named(name)).flatten();
+                let qos = concerns_gpus.then(|| self.accounting.qos_named(name)).flatten();
                 self.judge_grounds(qos, accepted)?;
                 self.favours(name, &mut accepted.remarks);
                 Ok(())
             }
-            Qos::Default if !is_concerned && !self.may_be_favoured() => Ok(()),
             Qos::Default => match self.accounting.default_qos(self.request) {
                 DefaultQos::None => self.judge_grounds(None, accepted),
                 DefaultQos::One(qos) => {
                     let name = self.accounting.name(qos);
                     let is_named = self.update.is_none_or(|(update, _)| update.request.qos.is_some());
-                    if is_concerned {
+                    if concerns_gpus {
                         self.judge_grounds(Some(qos), accepted)?;
                         accepted.pin_qos = Some(name).filter(|_| is_named);
                     }

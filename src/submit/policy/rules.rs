@@ -250,6 +250,14 @@ impl Policy {
         self.records.iter().filter(matching).find_map(setting)
     }
 
+    /// Whether there is any rule on shares, partitions, or CPUs and memory.
+    pub(super) fn has_site_rules(&self) -> bool {
+        let shares = &self.shares;
+        let on_shares = !shares.reservations.is_empty() || !shares.sizes.is_empty() || shares.most.is_some();
+        let on_nodes = !shares.only_partitions.is_empty() || !shares.nodes.is_empty();
+        on_shares || on_nodes || !self.gpu_partitions.is_empty() || self.has_caps
+    }
+
     /// Whether a rule lets jobs pass because of their reservation, which may end.
     pub fn depends_on_reservations(&self) -> bool {
         let of_shares = !self.shares.reservations.is_empty() && mended("follow-reservation");
