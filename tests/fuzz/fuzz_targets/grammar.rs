@@ -23,7 +23,10 @@ fuzz_target!(|data: &[u8]| {
 fn check_print(gres: Gres, spelling: Spelling) {
     let printed = [spelling.prefix(), &plain(gres)].concat();
     let shown = printed.escape_ascii();
-    assert!(tokens(&printed, spelling).map(|(_, token)| token).eq([Token::Gres(gres)]), "{shown} is read otherwise");
+    assert!(
+        tokens(&printed, spelling).map(|(_, token)| token).eq([Token::Gres(gres)]),
+        "{shown} is read otherwise"
+    );
     assert!(
         !gres.name.is_empty() && gres.gres_type.is_none_or(|gres_type| !gres_type.is_empty()),
         "{shown}: an empty part"
