@@ -279,6 +279,10 @@ impl Locked<'_> {
     pub fn fail(&self, key: JobKey, user_id: u32, reason: &str) -> Result<(), LedgerError> {
         let mut entry = match self.ledger.read(&key.id.to_string()) {
             Ok(entry) if entry.key == key => entry,
+            // A step doesn't always know which start it belongs to.
+            Ok(entry) if entry.has_gpus() && entry.user_id == user_id && entry.key.restart > key.restart => {
+                entry
+            }
             Err(damage @ (Damage::OtherVersion(_) | Damage::Unreadable(_))) => {
                 return Err(LedgerError::Entry(self.ledger.of_job(key.id), damage));
             }

@@ -170,6 +170,12 @@ fn a_failure_is_one_printable_line_until_the_job_leaves_or_gets_its_gpu() {
     assert_eq!(failure(&ledger, 7), None);
     fail(key, "why");
     assert_eq!(ledger.list().unwrap().entries.len(), 1, "it keeps its GPU");
+    // slurmstepd doesn't know which start of the job it belongs to.
+    locked.record(&entry(7, 1)).unwrap();
+    fail(JobKey { id: 7, restart: 0 }, "of a step");
+    let kept = ledger.find(7).unwrap().unwrap();
+    assert!(kept.has_gpus() && kept.key == key, "{kept:?}");
+    assert_eq!(kept.failure.as_deref(), Some("of a step"));
     std::fs::write(&path, "garbage").unwrap();
     fail(key, "why");
     assert_eq!(failure(&ledger, 7).as_deref(), Some("why"));

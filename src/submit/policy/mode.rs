@@ -40,7 +40,12 @@ impl<A: Accounting> Judgement<'_, '_, A> {
     pub(super) fn advise(&self, beyond: Option<Fault>, remarks: &mut Vec<Remark>) -> Ruling<()> {
         let Some(beyond) = beyond else { return Ok(()) };
         remarks.push(match (self.policy.limit_advice, self.mode_of(&beyond)) {
-            (LimitAdvice::Refuse, Mode::Enforce | Mode::Default) => return Err(beyond),
+            // A QOS's LimitFactor, or the QOS of a partition, may raise the limit of an account.
+            (LimitAdvice::Refuse, Mode::Enforce | Mode::Default)
+                if matches!(beyond.ground, Ground::Qos(_)) =>
+            {
+                return Err(beyond);
+            }
             (_, Mode::Audit) => Remark::Passed(beyond, Because::Audit),
             _ => Remark::Passed(beyond, Because::Warn),
         });

@@ -217,6 +217,12 @@ impl Known {
             or(&|other| other.max_nodes = None);
             or(&|other| other.max_nodes = Some(self.doubt.fewest_nodes));
         }
+        // After an update of which slurmctld took only a part, the words are of the time before.
+        for nodes in [self.doubt.nodes, self.doubt.most_nodes] {
+            if nodes > self.doubt.fewest_nodes {
+                or(&|other| other.min_nodes = Some(nodes));
+            }
+        }
         if self.doubt.tasks == self.doubt.fewest_nodes {
             or(&|other| other.num_tasks = Some(0));
         }

@@ -2,7 +2,7 @@
 //!
 //! slurmctld packs a job's record in the form of its release, and Slurm's library unpacks it. Two records of an array
 //! are packed into nearly the same bytes, and unpacking costs five times as much. So a byte that differs is looked into
-//! only once: if another one there, alone, leaves what a rule reads as it was, it is no part of that, nor of a length
+//! only once: if others there, alone, leave what a rule reads as it was, it is no part of that, nor of a length
 //! on which that depends, and a record that differs only in such bytes is alike.
 
 use std::ffi::{c_char, c_int};
@@ -22,7 +22,7 @@ const FLAGS: u64 = slurm_sys::JOB_USE_MIN_NODES
 
 /// Of records with more different bytes, lengths may differ. With another length alone, Slurm's library would complain
 /// in the log.
-const MOST_LOOKED_INTO: usize = 64;
+const MOST_LOOKED_INTO: usize = 24;
 
 /// A packed job.
 #[derive(Debug)]
@@ -77,12 +77,16 @@ impl Shown {
         self.is_read_of(other)
     }
 
+    /// A byte of flags may have some that a rule reads, so the opposite of each of its bits is tried too.
     fn look_into(&mut self, at: usize, byte: u8) {
-        let mut changed = self.packed.clone();
-        if let Some(place) = changed.get_mut(at) {
-            *place = byte;
-        }
-        let may_differ = self.is_read_of(&changed);
+        let own = self.packed.get(at).copied().unwrap_or_default();
+        let may_differ = [byte, !own].into_iter().all(|byte| {
+            let mut changed = self.packed.clone();
+            if let Some(place) = changed.get_mut(at) {
+                *place = byte;
+            }
+            self.is_read_of(&changed)
+        });
         if let Some(place) = self.looked.get_mut(at) {
             *place = Some(may_differ);
         }
@@ -142,13 +146,19 @@ impl Drop for Unpacked {
 
 /// What a rule reads of a job, one after another, and the least number of nodes, which is in Slurm's words only in
 /// `tres_req_str`: `num_nodes` is an estimate. `None` for a job that doesn't wait, of which other things are shown, and
-/// for one with a list of QOSes, of which a copy has only one. Whatever [`super::Known::of`] takes must be here.
+/// for one with a list of QOSes, of which a copy has only one, or with none. Whatever [`super::Known::of`] takes must be here.
 fn read(job: &job_info) -> Option<(Vec<u8>, u32)> {
     let field = |string: *const c_char| {
         // SAFETY: a string field of an unpacked job: null or a C string, unchanged while it is borrowed.
         unsafe { text::bytes(string) }
     };
-    if job.job_state != slurm_sys::JOB_WAITS || field(job.qos).is_none_or(|qos| qos.contains(&b',')) {
+    let is_unclear = |qos: &[u8]| qos.is_empty() || qos.contains(&b',');
+    if job.job_state != slurm_sys::JOB_WAITS || field(job.qos).is_none_or(is_unclear) {
+        return None;
+    }
+    // From 24.11.1 on the library writes the memory of each GPU over the memory that the job names
+    // (src/common/slurm_protocol_pack.c, `_set_min_memory_tres`).
+    if !job.mem_per_tres.is_null() && job.bitflags & slurm_sys::JOB_NAMES_MEMORY != 0 {
         return None;
     }
     let counts = field(job.tres_req_str)?;

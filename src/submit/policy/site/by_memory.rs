@@ -1,7 +1,7 @@
 //! Requests for a share by its GPU memory (`MemoryGRES`): `--gres=gpumem:20G` becomes units of the share before any
 //! rule judges it. So the rules, the record for the node and Slurm's counts all see the share. No node has that GRES.
 
-use super::super::merged::{Now, rewritten};
+use super::super::merged::written as written_token;
 use super::super::{Acceptance, Accounting, Change, Fault, Judgement, MemoryGres, Offer, Remark, Rule};
 use crate::submit::grammar::{self, Gres, Token};
 use crate::submit::request::{Field, Parsed};
@@ -44,10 +44,12 @@ impl<A: Accounting> Judgement<'_, '_, A> {
             return Some(Err(self.not_by_memory(rule, asked, fits)));
         };
         let share = Gres { name: self.policy.share_gres.0.as_bytes(), count: units, ..wanted };
-        let text = rewritten(said.parts_of(Field::Node), said.spelling, |token| match token {
-            Token::Gres(gres) if is_it(&gres) => Now::Asks(share),
-            _ => Now::Kept,
-        })?;
+        // What requests 0 stays: up to 22.05 an update takes an old entry away with it.
+        let parts = said.parts_of(Field::Node).map(|part| match part.token {
+            Token::Gres(gres) if is_it(&gres) => written_token(share, said.spelling),
+            _ => part.text.to_vec(),
+        });
+        let text = parts.collect::<Vec<_>>().join(&b',');
         let mebibytes = units.saturating_mul(rule.mem_per_unit);
         Some(Ok(Translated { fields: [(Field::Node, text)], asked, given: grammar::plain(share), mebibytes }))
     }

@@ -41,7 +41,7 @@ fn more_than_an_association_ever_has_is_said() {
             other => panic!("{options}: {other:?}"),
         });
         assert_eq!(warned.collect::<Vec<_>>(), expected.iter().cloned().collect::<Vec<_>>(), "{options}");
-        assert_eq!(judged(LimitAdvice::Refuse).err().map(said), expected, "{options}");
+        assert!(judged(LimitAdvice::Refuse).is_ok(), "{options}: the QOS of a partition may raise it");
         assert_eq!(judged(LimitAdvice::Off).map(|remarks| remarks.len()).ok(), Some(0), "{options}");
     }
 }
