@@ -280,6 +280,27 @@ def test_a_default_of_the_partition_is_enough_where_it_counts(capped, giving):
             assert moved.returncode != 0 and capped.fields(job)["Partition"] == "giving", moved
 
 
+def test_the_memory_that_a_waiting_job_names_counts(capped):
+    """Once it was considered, Slurm's library shows its partition's DefMemPerGPU instead."""
+    outcome(capped, A40, "-c1", "--mem=1G", "-p", "p")
+    capped.ok("scontrol create partition=giving nodes=ALL JobDefaults=DefMemPerGPU=8192")
+    try:
+        with configured(capped, "PartitionName=small MaxMemPerGpu=a40:16G"):
+            first, _ = accepted(capped, "--gres=gpu:a40:4", "-c1", "--mem=1G")
+            capped.ok(f"scontrol release {first}")
+            capped.wait_state(first, "RUNNING")
+            job, _ = accepted(capped, A40, "-c2", "--mem=100G", "-p", "giving")
+            capped.ok(f"scontrol release {job}")
+            capped.wait(lambda: "MemPerTres" in capped.fields(job), "Slurm's default in the job")
+            moved = capped.run(f"scontrol update job={job} partition=small", "alice")
+            assert moved.returncode != 0 and capped.fields(job)["Partition"] == "giving", moved
+            less, _ = accepted(capped, A40, "-c2", "--mem=9G", "-p", "giving")
+            capped.ok(f"scontrol update job={less} partition=small", "alice")
+    finally:
+        capped.cancel_all()
+        capped.ok("scontrol delete partition=giving")
+
+
 def test_a_partition_for_gpus_runs_no_job_without_one(capped):
     capped.ok(
         "scontrol create reservation=workshop starttime=now+10days duration=60 users=alice nodecnt=1 flags=overlap"
