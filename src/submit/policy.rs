@@ -11,7 +11,7 @@
 //! - [`rules`](Policy): what an administrator can set. [`Refusal`]: the data of a message.
 //!
 //! It only decides; the caller reads the request, answers questions about the accounting database through
-//! [`Accounting`], and applies the verdict. It allocates nothing unless there is something to report.
+//! [`Accounting`], and applies the verdict. An accepted request costs one allocation, for its parts.
 
 use std::cell::OnceCell;
 

@@ -107,7 +107,9 @@ int main(int argc, char **words) {
         bool is_limited = i < sizeof limited / sizeof *limited;
         const char *name = is_limited ? limited[i] : others[i - sizeof limited / sizeof *limited];
         measure(&plugin, request_named(name));
-        unsigned long most = strncmp(name, "share", 5) ? 0 : 1; // the share's text for the node
+        // The parts of its strings, and the share's text for the node.
+        unsigned long most = strncmp(name, "CPU", 3) && !strstr(name, "share") && !strstr(name, "variables");
+        if (!strncmp(name, "share", 5)) most = 2;
         bool bad = is_limited && counts[PLUGIN] + counts[OTHER] > most * CALLS;
         printf("%-28s %8.2f %8.2f %8.2f   %s", name, (double)counts[PLUGIN] / CALLS, (double)counts[SLURM] / CALLS,
                (double)counts[OTHER] / CALLS, is_limited ? "" : "not limited");

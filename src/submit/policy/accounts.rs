@@ -169,14 +169,13 @@ impl<'a, A: Accounting> Judgement<'_, 'a, A> {
     }
 
     /// The lowest number of a type at once, on all nodes, to which one of those associations limits the job.
-    pub(super) fn account_limit(&self, gres: &[u8], gres_type: &[u8]) -> Option<(u64, Ground)> {
+    pub(super) fn account_limit(&self, gres: &[u8], gres_type: &[u8]) -> Option<(u64, &Association<'a>)> {
         let is_it = |limit: &&GresLimit| {
             limit.gres == gres && limit.gres_type.is_some_and(|known| known.eq_ignore_ascii_case(gres_type))
         };
         let limits =
             self.governing().iter().filter_map(|one| Some((one.limits.iter().find(is_it)?.of_job?, one)));
-        let (most, one) = limits.min_by_key(|(most, _)| *most)?;
-        Some((most, self.ground_of(Some(one))))
+        limits.min_by_key(|(most, _)| *most)
     }
 
     /// The holder of the limit: the nearest association with a limit on a type of the GRES, otherwise the nearest
@@ -189,7 +188,7 @@ impl<'a, A: Accounting> Judgement<'_, 'a, A> {
         self.ground_of(with_limit.or_else(nearest))
     }
 
-    fn ground_of(&self, one: Option<&Association>) -> Ground {
+    pub(super) fn ground_of(&self, one: Option<&Association>) -> Ground {
         let sent = self.said();
         let named = [("account", sent.account), ("partition", sent.partition), ("qos", sent.qos)];
         // An update must name what moves the job here; a submission only the account, if it named one.

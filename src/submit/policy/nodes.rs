@@ -193,10 +193,8 @@ impl<A: Accounting> Judgement<'_, '_, A> {
     /// More GPUs of a type than a limit of the QOS allows at once.
     pub(super) fn beyond_limit(&self, under: Under<A::Qos>) -> Option<Fault> {
         let Under::Qos(qos) = under else { return None };
-        self.beyond(qos, |gres, gres_type| {
-            let most = self.limit_of_qos(qos, gres, gres_type)?;
-            Some((most, self.ground_refusal(Rule::BeyondLimit, under)))
-        })
+        let limit = |gres: &[u8], gres_type: &[u8]| Some((self.limit_of_qos(qos, gres, gres_type)?, ()));
+        self.beyond(qos, limit, |()| self.ground_refusal(Rule::BeyondLimit, under))
     }
 
     /// More GPUs of a type than an association allows at once. What the job's QOS limits, Slurm doesn't test there, and
@@ -210,11 +208,11 @@ impl<A: Accounting> Judgement<'_, '_, A> {
         if !one_partition || self.policy.accounts == GovernedAccounts::Off {
             return None;
         }
-        self.beyond(qos, |gres, gres_type| {
+        let limit = |gres: &[u8], gres_type: &[u8]| {
             self.limit_of_qos(qos, gres, gres_type).is_none().then_some(())?;
-            let (most, ground) = self.account_limit(gres, gres_type)?;
-            Some((most, self.refusal(Rule::BeyondLimit, ground)))
-        })
+            self.account_limit(gres, gres_type)
+        };
+        self.beyond(qos, limit, |one| self.refusal(Rule::BeyondLimit, self.ground_of(Some(one))))
     }
 
     /// The lowest number at once, on all nodes, to which the QOS limits a type.
@@ -223,8 +221,13 @@ impl<A: Accounting> Judgement<'_, '_, A> {
         limits.find(|limit| limit.gres_type.eq_ignore_ascii_case(gres_type))?.of_job
     }
 
-    /// The first type of which the job asks for more than the limit, which it looks up by GRES and type.
-    fn beyond(&self, qos: A::Qos, limit: impl Fn(&[u8], &[u8]) -> Option<(u64, Fault)>) -> Option<Fault> {
+    /// The first type of which the job asks for more than the limit, which it looks up by GRES and type with its holder.
+    fn beyond<H>(
+        &self,
+        qos: A::Qos,
+        limit: impl Fn(&[u8], &[u8]) -> Option<(u64, H)>,
+        refusal: impl Fn(H) -> Fault,
+    ) -> Option<Fault> {
         if self.policy.limit_advice == LimitAdvice::Off {
             return None;
         }
@@ -232,12 +235,12 @@ impl<A: Accounting> Judgement<'_, '_, A> {
             let Token::Gres(gres) = token else { return None };
             let gres_type = gres.gres_type.filter(|_| self.policy.gres.has(gres.name))?;
             let wanted = gres.count.saturating_mul(self.request.times(field));
-            let (most, refusal) = limit(gres.name, gres_type).filter(|(most, _)| wanted > *most)?;
+            let (most, holder) = limit(gres.name, gres_type).filter(|(most, _)| wanted > *most)?;
             let offer = Some((self.written(gres_type), Some(most))).filter(|_| most > 0);
             let offer = Offer::OfQos(offer.into_iter().collect());
             let asked = plain(Gres { count: wanted, ..gres });
             let denied = self.accounting.denies_on_limit(qos);
-            Some(refusal.asked(asked).count(wanted).offer(offer).denied(denied))
+            Some(refusal(holder).asked(asked).count(wanted).offer(offer).denied(denied))
         })
     }
 
