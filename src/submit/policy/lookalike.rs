@@ -38,7 +38,8 @@ impl<A: Accounting> Judgement<'_, '_, A> {
             return None;
         }
         let id = grammar::type_id(gres_type);
-        known().find(|known| could_have(known, id)).map(|known| self.written(known))
+        // The number 0 stands for any type.
+        known().find(|known| id == 0 || could_have(known, id)).map(|known| self.written(known))
     }
 }
 
