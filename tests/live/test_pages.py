@@ -329,6 +329,7 @@ def at_a_node(session):
 @prepared(MANUAL, "gpushare check")
 @prepared(MANUAL, "gpushare check --json")
 @prepared("man/gpushare-prolog.8", "gpushare check")
+@prepared("man/gpushare.conf.5", "gpushare check")
 @prepared("SECURITY.md", "gpushare check --json")
 def ends_by_what_it_finds(session):
     session.node = "n1"
