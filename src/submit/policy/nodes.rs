@@ -221,7 +221,7 @@ impl<A: Accounting> Judgement<'_, '_, A> {
         limits.find(|limit| limit.gres_type.eq_ignore_ascii_case(gres_type))?.of_job
     }
 
-    /// The first type of which the job asks for more than the limit, which it looks up by GRES and type with its holder.
+    /// The first type of which the job asks for more than the limit. `limit` looks that up, with its holder.
     fn beyond<H>(
         &self,
         qos: A::Qos,

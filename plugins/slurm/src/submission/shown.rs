@@ -146,7 +146,8 @@ impl Drop for Unpacked {
 
 /// What a rule reads of a job, one after another, and the least number of nodes, which is in Slurm's words only in
 /// `tres_req_str`: `num_nodes` is an estimate. `None` for a job that doesn't wait, of which other things are shown, and
-/// for one with a list of QOSes, of which a copy has only one, or with none. Whatever [`super::Known::of`] takes must be here.
+/// for one with a list of QOSes, of which a copy has only one, or with none. Whatever [`super::Known::of`] takes must
+/// be here.
 fn read(job: &job_info) -> Option<(Vec<u8>, u32)> {
     let field = |string: *const c_char| {
         // SAFETY: a string field of an unpacked job: null or a C string, unchanged while it is borrowed.
