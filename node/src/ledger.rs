@@ -322,8 +322,9 @@ impl Locked<'_> {
             Ok(entry) => entry.has_gpus().then_some(entry.key),
             Err(_) => Some(JobKey { id: job_id, restart: up_to.unwrap_or(0) }),
         };
-        self.drop_old_marks(job_id)?;
+        // A mark may say that the job's start failed, so it goes last.
         self.remove_note(&self.ledger.of_job(job_id))?;
+        self.drop_old_marks(job_id)?;
         Ok(key)
     }
 

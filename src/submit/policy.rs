@@ -230,6 +230,8 @@ struct Judgement<'r, 'a, A: Accounting> {
     again: bool,
     /// See [`Judgement::governing`]; looked up only when needed.
     governing: OnceCell<Vec<Association<'a>>>,
+    /// The GRES that the job's partitions bill; slurmctld packs each partition for them, so they are asked for once.
+    billed: OnceCell<Vec<Vec<u8>>>,
 }
 
 type Ruling<T> = Result<T, Fault>;
@@ -241,7 +243,8 @@ impl<'r, 'a, A: Accounting> Judgement<'r, 'a, A> {
         accounting: &'a A,
         update: Option<(&'r Update<'r>, &'r Parsed<'r>)>,
     ) -> Self {
-        Judgement { request, policy, accounting, update, again: false, governing: OnceCell::new() }
+        let (governing, billed) = Default::default();
+        Judgement { request, policy, accounting, update, again: false, governing, billed }
     }
 
     /// The verdict on a submission, or on an update as if Slurm took it in one step.

@@ -17,13 +17,15 @@ fn weighed(weights: &[u8]) -> impl Iterator<Item = Vec<u8>> {
 impl<A: Accounting> Judgement<'_, '_, A> {
     /// Whether a partition in which the job may run bills this GRES: by its type, or all of it alike.
     fn bills(&self, gres: &[u8], by_type: bool) -> bool {
-        let mut found = false;
-        self.accounting.billing_weights(self.request, |weights| {
-            found |= weighed(weights).any(|name| match name.strip_prefix(gres) {
-                Some([]) => !by_type,
-                Some([b':', ..]) => by_type,
-                _ => false,
-            });
+        let billed = self.billed.get_or_init(|| {
+            let mut billed = Vec::new();
+            self.accounting.billing_weights(self.request, |weights| billed.extend(weighed(weights)));
+            billed
+        });
+        let found = billed.iter().any(|name| match name.strip_prefix(gres) {
+            Some([]) => !by_type,
+            Some([b':', ..]) => by_type,
+            _ => false,
         });
         found && mended("billing")
     }
