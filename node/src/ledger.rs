@@ -267,7 +267,7 @@ impl Locked<'_> {
     pub fn record(&self, entry: &Entry) -> Result<(), LedgerError> {
         self.write_note(&self.ledger.of_job(entry.key.id), &entry.to_string())?;
         // Nothing reads them beside an entry of today's format.
-        let _ = self.drop_old_marks(entry.key.id);
+        let _ = self.drop_old_marks(entry.key.id, &old::FOLDERS);
         Ok(())
     }
 
@@ -322,9 +322,7 @@ impl Locked<'_> {
             Ok(entry) => entry.has_gpus().then_some(entry.key),
             Err(_) => Some(JobKey { id: job_id, restart: up_to.unwrap_or(0) }),
         };
-        // A mark may say that the job's start failed, so it goes last.
-        self.remove_note(&self.ledger.of_job(job_id))?;
-        self.drop_old_marks(job_id)?;
+        self.drop_with_old_marks(job_id)?;
         Ok(key)
     }
 

@@ -22,7 +22,8 @@ use crate::job::JobKey;
 
 const FAILED: &str = "failed";
 const WITNESS: &str = "witness";
-const FOLDERS: [&str; 3] = [FAILED, WITNESS, "env"];
+const ENV: &str = "env";
+pub(super) const FOLDERS: [&str; 3] = [ENV, WITNESS, FAILED];
 /// No mark is longer.
 const LONGEST: u64 = 2048;
 /// The reason to report if a mark can't be read.
@@ -86,12 +87,23 @@ impl Ledger {
 }
 
 impl Locked<'_> {
-    /// Removes a job's marks.
+    /// Removes a job's marks, and its entry before the one that names a job by itself: whoever ends in between leaves
+    /// what the next finds.
     ///
     /// # Errors
     /// One can't be removed.
-    pub(super) fn drop_old_marks(&self, job_id: u32) -> Result<(), LedgerError> {
-        for path in FOLDERS.map(|folder| self.ledger.old(folder, job_id)) {
+    pub(super) fn drop_with_old_marks(&self, job_id: u32) -> Result<(), LedgerError> {
+        self.drop_old_marks(job_id, &[ENV, WITNESS])?;
+        self.remove_note(&self.ledger.of_job(job_id))?;
+        self.drop_old_marks(job_id, &[FAILED])
+    }
+
+    /// Removes a job's marks of these folders.
+    ///
+    /// # Errors
+    /// One can't be removed.
+    pub(super) fn drop_old_marks(&self, job_id: u32, folders: &[&str]) -> Result<(), LedgerError> {
+        for path in folders.iter().map(|folder| self.ledger.old(folder, job_id)) {
             // If the folder isn't there, or isn't a folder, there is no mark in it.
             if path.symlink_metadata().is_ok() {
                 self.remove_note(&path)?;
