@@ -41,7 +41,7 @@ pub fn variables(entry: &Entry, config: &NodeConfig) -> Vec<(String, String)> {
     let index = gpu.index.to_string();
     let fraction = fraction(*units, *capacity);
     let mut variables = vec![
-        (PERCENTAGE, service::percent(*units, *capacity).to_string()),
+        (PERCENTAGE, service::threads((*units, *capacity), config).to_string()),
         ("GPUSHARE_GPU", index.clone()),
         ("GPUSHARE_UNITS", units.to_string()),
         ("GPUSHARE_CAPACITY", capacity.to_string()),

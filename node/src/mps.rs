@@ -6,12 +6,13 @@
 //! daemon delays only its own jobs.
 //!
 //! A daemon that does not answer is worse than no daemon: every CUDA program of its user then fails or hangs. If no
-//! other job uses it, it is replaced; otherwise the new job fails and the others continue.
+//! other job uses it, it is replaced; otherwise the new job fails and the others continue. A daemon whose server had a
+//! fatal error serves nobody any more: a new one takes its place while the programs that were its clients live on.
 
 use std::fs;
 use std::time::Duration;
 
-use crate::config::{Mps, NodeConfig};
+use crate::config::{ComputeMode, Mps, NodeConfig};
 use crate::job::JobKey;
 use crate::ledger::{Entry, Garbage, Ledger};
 use crate::mps::service::{Daemon, Limits};
@@ -96,13 +97,13 @@ pub struct Started {
     pub mode: Option<Trouble>,
 }
 
-/// Makes sure that the daemon of a job's share runs, answers and has the limits. `now` is in seconds since 1970.
+/// Makes sure that the daemon of a job's share runs, answers and has the limits.
 ///
 /// # Errors
 /// The job can't have a daemon.
-pub fn prepare(config: &NodeConfig, ledger: &Ledger, entry: &Entry, now: u64) -> Result<Prepared, MpsError> {
+pub fn prepare(config: &NodeConfig, ledger: &Ledger, entry: &Entry) -> Result<Prepared, MpsError> {
     let (Some(daemon), Some(limits), Some(gpu)) =
-        (Daemon::of(entry, config.mps), Limits::of(entry), entry.share_gpu())
+        (Daemon::of(entry, config.mps), Limits::of(entry, config), entry.share_gpu())
     else {
         return Ok(Prepared::None);
     };
@@ -116,21 +117,23 @@ pub fn prepare(config: &NodeConfig, ledger: &Ledger, entry: &Entry, now: u64) ->
             locked_daemon.end()?;
             healed = Some("the process that was ending it was killed".to_owned());
         }
-        Found::Alive(process) if locked_daemon.is_fresh(process, limits, now) => {
-            locked_daemon.admit(ledger)?;
-            return Ok(Prepared::There);
-        }
-        Found::Alive(process) => match locked_daemon.check(process, users(ledger, daemon, None)?, now) {
+        Found::Alive(process) => match locked_daemon.check(process, users(ledger, daemon, None)?) {
             Ok(()) => {
                 locked_daemon.admit(ledger)?;
                 return Ok(Prepared::There);
             }
             Err(why) => {
                 let others = keys(&users(ledger, daemon, Some(entry.key))?);
-                if !others.is_empty() {
-                    return Err(MpsError::InUse(others, Box::new(why)));
+                match &why {
+                    _ if others.is_empty() => locked_daemon.end()?,
+                    // Programs that still have a context there lost it by the fault, but each may be a notebook that
+                    // saves its results. In this mode the GPU has room for one server.
+                    MpsError::Faulty(_) if config.compute_mode == ComputeMode::Exclusive => {
+                        locked_daemon.end()?
+                    }
+                    MpsError::Faulty(_) => {}
+                    _ => return Err(MpsError::InUse(others, Box::new(why))),
                 }
-                locked_daemon.end()?;
                 healed = Some(why.to_string());
             }
         },
@@ -140,7 +143,7 @@ pub fn prepare(config: &NodeConfig, ledger: &Ledger, entry: &Entry, now: u64) ->
         Found::Nothing => {}
     }
     let jobs = users(ledger, daemon, None)?;
-    let started = locked_daemon.start(gpu, limits_for(&jobs).unwrap_or(limits), now).and_then(|started| {
+    let started = locked_daemon.start(gpu, limits_for(&jobs, config).unwrap_or(limits)).and_then(|started| {
         locked_daemon.admit(ledger)?;
         Ok(started)
     });
@@ -202,7 +205,7 @@ fn tidy(config: &NodeConfig, ledger: &Ledger, entry: &Entry) -> Result<(), MpsEr
     {
         locked_daemon.admit(ledger)?;
         let control = locked_daemon.control();
-        control.forget_dead_clients(&control.servers()?)?;
+        control.tidy(&control.servers()?)?;
     }
     Ok(())
 }
@@ -246,8 +249,8 @@ fn keys(entries: &[Entry]) -> Vec<JobKey> {
 }
 
 /// The limits of a daemon that serves these jobs.
-fn limits_for(entries: &[Entry]) -> Option<Limits> {
-    entries.iter().filter_map(Limits::of).reduce(Limits::with)
+fn limits_for(entries: &[Entry], config: &NodeConfig) -> Option<Limits> {
+    entries.iter().filter_map(|entry| Limits::of(entry, config)).reduce(Limits::with)
 }
 
 /// Every daemon that has a folder.

@@ -134,7 +134,7 @@ fn place_job(job: &NodeJob, caller: u32) -> Result<(), WorkError> {
         foreign::look(node, entry, &seen)?;
     }
     match &placed {
-        Placed::Before(entry) | Placed::Now(entry, _) => prepare_mps(node, entry, now),
+        Placed::Before(entry) | Placed::Now(entry, _) => prepare_mps(node, entry),
         Placed::NotOurs => {
             let noted = job.noted.as_ref().filter(|noted| for_share && noted.gres == config.share_gres);
             if let Some(Noted { gres, units }) = noted {
@@ -198,8 +198,8 @@ fn config(slurm_conf: &Path, node: Option<&str>) -> Result<NodeConfig, LoadError
 }
 
 /// Prepares the job's MPS daemon. Without one, the job fails or runs without MPS.
-fn prepare_mps(node: Node, entry: &Entry, now: u64) -> Result<(), WorkError> {
-    let error = match mps::prepare(node.config, node.ledger, entry, now) {
+fn prepare_mps(node: Node, entry: &Entry) -> Result<(), WorkError> {
+    let error = match mps::prepare(node.config, node.ledger, entry) {
         Ok(Prepared::None | Prepared::There) => return Ok(()),
         Ok(Prepared::Started(started)) => {
             report::started(entry.key.id, &started);

@@ -7,9 +7,9 @@
  *
  * It does what NVIDIA's documents say of the real one: who can't open the device node finds no GPU; a client of an MPS
  * daemon is kept to its own variables and to the daemon's limits (here: what gpushare wrote beside the daemon's pipe
- * folder), and runs beside other clients; without MPS, programs take turns; a fault of one client ends all clients of
- * its server. Each process with a context has a file in the folder STATE, which everybody can write to; the words of
- * STATE/broken make it misbehave:
+ * folder), and runs beside other clients; without MPS, programs take turns, and so do servers, in whose turn a limit on
+ * threads costs time; a fault of one client ends all clients of its server. Each process with a context has a file in
+ * the folder STATE, which everybody can write to; the words of STATE/broken make it misbehave:
  *
  *     none     there is no GPU      limits   no limit holds      turns   MPS clients take turns too
  *     unfair   half of the users get a tenth of the steps        kin     a client that is killed ends all others
@@ -80,6 +80,31 @@ static long limit(void) {
     if (!pipe_folder() || is_broken("limits")) return MIB;
     if (text) sscanf(text, "0=%ldM", &mib);
     return lower(of_daemon("memory", MIB), mib);
+}
+
+static unsigned long server(void) {
+    struct stat about = {0};
+    return pipe_folder() && stat(pipe_folder(), &about) == 0 ? (unsigned long)about.st_ino : 0;
+}
+
+/* How many servers the processes with a context are clients of. */
+static unsigned servers(void) {
+    unsigned long known[64], one;
+    unsigned found = 0, at;
+    char path[512];
+    struct dirent *entry;
+    DIR *folder = opendir(STATE);
+    while (folder && (entry = readdir(folder))) {
+        FILE *file;
+        snprintf(path, sizeof path, STATE "/%s", entry->d_name);
+        if (strncmp(entry->d_name, "pid.", 4) || !(file = fopen(path, "r"))) continue;
+        if (fscanf(file, "%lu", &one) != 1) one = 0;
+        fclose(file);
+        for (at = 0; at < found && known[at] != one; at++);
+        if (one && at == found && found < 64) known[found++] = one;
+    }
+    if (folder) closedir(folder);
+    return found ? found : 1;
 }
 
 /* The file with a byte for each fault of this process's server. */
@@ -154,10 +179,10 @@ int cuDeviceGetAttribute(int *value, int attribute, int device) {
 
 int cuCtxCreate_v2(void **context, unsigned flags, int device) {
     char path[256];
-    int file;
+    FILE *file;
     snprintf(path, sizeof path, STATE "/pid.%d", getpid());
-    file = open(path, O_WRONLY | O_CREAT, 0644);
-    if (file >= 0) close(file);
+    file = fopen(path, "w");
+    if (file) fprintf(file, "%lu\n", server()), fclose(file);
     atexit(unlist);
     *context = context;
     return (int)flags + device;
@@ -172,6 +197,8 @@ int cuMemAlloc_v2(memory *address, size_t size) {
 /* A kernel: some time of the GPU's. */
 int cuCtxSynchronize(void) {
     int file = -1, is_alone = !pipe_folder() || is_broken("turns");
+    unsigned turns = is_alone ? 1 : servers();
+    unsigned step = is_alone ? STEP_US + SWITCH_US : STEP_US * turns * (turns > 1 && percent() < 100 ? 2 : 1);
     if (is_faulting) return is_faulting = 0, fault();
     if (is_broken("kin") && killed() > killed_before) return is_lost = 1, LAUNCH_FAILED;
     if (is_lost || faults() != (faults_before < 0 ? 0 : faults_before)) return is_lost = 1, LAUNCH_FAILED;
@@ -180,9 +207,9 @@ int cuCtxSynchronize(void) {
         if (file >= 0) flock(file, LOCK_EX);
     }
     if (is_broken("hang")) sleep(3600);
-    usleep(STEP_US + (is_alone ? SWITCH_US : 0));
+    usleep(step);
     if (file >= 0) close(file);
-    if (is_broken("unfair") && getuid() % 2) usleep(10 * STEP_US);
+    if (is_broken("unfair") && getuid() % 2) usleep(10 * step);
     return 0;
 }
 

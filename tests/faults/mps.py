@@ -53,7 +53,7 @@ def test_served(each_control):
     """A daemon a user and GPU, with the limits of its jobs, from the first job to the last."""
     node = MpsNode(each_control)
     folder, daemon = started(node, 1)
-    assert node.ask(folder, LIMITS, ALICE) == ["50.0", "3G"], "50 % and 4000 MiB, as NVIDIA shows it"
+    assert node.ask(folder, LIMITS, ALICE) == ["100.0", "3G"], "4000 MiB, as NVIDIA shows it"
     assert stat(daemon[0])[1] == daemon[0], "a session of its own"
     other, bobs = started(node, 2, BOB)
     assert other != folder
@@ -63,6 +63,18 @@ def test_served(each_control):
     assert alive(*daemon) and alive(*bobs)
     node.epilog(3)
     assert not alive(*daemon) and alive(*bobs) and not folder.exists()
+    node.epilog(2)
+    node.check_empty()
+
+
+def test_threads(each_control):
+    """Limited where no server of another user's takes turns on the GPU: to the largest of the jobs' shares."""
+    node = MpsNode(each_control, 1)
+    node.configure("UserMix=deny")
+    folder, daemon = started(node, 1, units=20)
+    assert node.ask(folder, LIMITS, ALICE)[0] == "25.0"
+    assert started(node, 2) == (folder, daemon) and node.ask(folder, LIMITS, ALICE)[0] == "50.0"
+    node.epilog(1)
     node.epilog(2)
     node.check_empty()
 
@@ -92,7 +104,7 @@ def test_killed(each_control):
     wait(lambda: not alive(*daemon), "its death")
     lines = node.prolog(2, 40, user=ALICE) + node.prolog(3, 20, user=ALICE)
     assert len([line for line in lines if "had to be restarted" in line]) == 1, lines
-    assert node.daemon(folder) not in (None, daemon) and node.ask(folder, LIMITS, ALICE) == ["50.0", "3G"]
+    assert node.daemon(folder) not in (None, daemon) and node.ask(folder, LIMITS, ALICE) == ["100.0", "3G"]
     assert stat(server)[0] not in "ZX", "the first job's programs may be at work there"
     for job in (1, 2, 3):
         node.epilog(job)
@@ -188,6 +200,31 @@ def test_faulty(control, how, word):
     assert 8 in node.entries() and node.failure(8) is None
     assert not (MPS / f"0.{ALICE}/pipe").exists(), "its programs would look for a daemon there"
     node.epilog(8)
+    node.check_empty()
+
+
+@pytest.mark.parametrize("mode", ("default", "exclusive"))
+def test_fatal_error(control, mode):
+    """A program's illegal access breaks its server for all its clients, as long as one of them lives: a notebook, for
+    hours. The user's next job gets a daemon of its own, and the old one ends with the last job."""
+    fake, exclusive = library(), mode == "exclusive"
+    settings = (f"Nvml={fake}", "ComputeMode=exclusive", "UserMix=deny") if exclusive else ()
+    node = MpsNode(control, 1, *settings, how="fault")
+    says(fake, f"gpu {node.uuid(0)} 0 total=40960 used=0 utilization=0 mode=0\n")
+    folder, old = started(node, 1)
+    (folder / "pipe/fault").touch()
+    lines = node.prolog(2, 20, user=ALICE)
+    assert any("had to be restarted: MPS server 4242 had a fatal error" in line for line in lines), lines
+    new = node.daemon(folder)
+    assert node.failure(2) is None and new and new != old and alive(*new)
+    assert alive(*old) != exclusive, "in that mode the GPU has room for one server"
+    lines = node.prolog(3, 10, user=ALICE)
+    assert node.daemon(folder) == new and not any("restarted" in line for line in lines), lines
+    node.epilog(1)
+    node.epilog(3)
+    assert alive(*new)
+    node.epilog(2)
+    assert not alive(*old) and not alive(*new)
     node.check_empty()
 
 
@@ -461,7 +498,6 @@ def test_endless(control, how):
         assert impostor.stdout.readline() == "held\n"
         said = node.ask(folder, "get_server_list\nget_default_active_thread_percentage\n", ALICE)
         assert said[-1] == "50.0" and "1" in said, f"it speaks as a daemon does: {said}"
-        (folder / "state").write_text(re.sub("checked=.*", "checked=1", (folder / "state").read_text()))
         lines = node.prolog(2, 40, user=ALICE)
         assert "jobs that use the daemon: 1" in (node.failure(2) or ""), lines
         node.epilog(2)
@@ -668,7 +704,7 @@ def test_handed_over_while_it_ends(control):
     folder, second = started(node, 2)
     time.sleep(2)
     assert alive(*second), "what the first job's epilog has sent has ended the second job's daemon"
-    assert node.ask(folder, LIMITS, ALICE) == ["50.0", "3G"]
+    assert node.ask(folder, LIMITS, ALICE) == ["100.0", "3G"]
     node.epilog(2)
     node.check_empty()
 

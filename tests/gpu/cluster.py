@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """A cluster of this one node: munge, slurmctld and slurmd of the bundle, with gpushare as a site with `Placement=own`
-configures it. Jobs of two users; what they print is in WORK/out."""
+configures it. Jobs of eight users; what they print is in WORK/out."""
 
 import json
 import os

@@ -172,7 +172,9 @@ def joined(cluster, node, holder):
     said = json.loads(holder.stdout.readline())
     if said.get("allocated") != 0:
         raise Wrong(f"outside of jobs: {said}")
-    job = cluster.submit("alice", f"echo pid=$$; sleep 1; {cluster.program('cuda.py', 'look')}; sleep 2")
+    # The job's end would be the holder's too.
+    script = f"echo pid=$$; sleep 1; {cluster.program('cuda.py', 'look')}; tail --pid={holder.pid} -f /dev/null"
+    job = cluster.submit("alice", script)
     found = until(lambda: re.search(r"pid=(\d+)", cluster.output(job)), 30, f"output of job {job}")
     (node.cgroup_of(found[1]) / "cgroup.procs").write_text(str(holder.pid))
     inside = cluster.json(job)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The machine as a node of its own: what the bundle has, /etc/slurm, the ledger and two users, in mounts that no other
-process sees; a cgroup for slurmd. Nothing of it is left afterwards."""
+"""The machine as a node of its own: what the bundle has, /etc/slurm, the ledger and eight users, in mounts that no
+other process sees; a cgroup for slurmd. Nothing of it is left afterwards."""
 
 import os
 import shutil
@@ -17,7 +17,7 @@ from pathlib import Path
 HOME = Path("/usr/lib/x86_64-linux-gnu/slurm-wlm")
 WORK = Path("/run/gpushare-gpu")
 NAME = "gpunode"
-USERS = {"alice": 64101, "bob": 64102}
+USERS = {name: 64101 + at for at, name in enumerate("alice bob carol dave erin frank grace heidi".split())}
 CGROUP = Path("/sys/fs/cgroup")
 STEPD = Path("/usr/sbin/slurmstepd")
 MARK = "GPUSHARE_GPU_NODE"
@@ -48,7 +48,7 @@ class Node:
         self.kind, self.tops, self.controllers, self.mounted = None, [], [], False
         self.programs = WORK / "test/programs"
         self.tree(WORK, "mode=755")
-        for user, folder in (("alice", "home/alice"), ("bob", "home/bob"), (None, "out"), (None, "log")):
+        for user, folder in [(user, f"home/{user}") for user in USERS] + [(None, "out"), (None, "log")]:
             (WORK / folder).mkdir(parents=True)
             (WORK / folder).chmod(0o755 if user or folder == "log" else 0o1777)
             os.chown(WORK / folder, USERS.get(user, 0), USERS.get(user, 0))
@@ -82,7 +82,7 @@ class Node:
         mount("--bind", source, path)
 
     def add_users(self):
-        """Two users who may open the GPU, if not everybody may."""
+        """Users who may open the GPU, if not everybody may."""
         device = Path(f"/dev/nvidia{self.machine.gpu['minor']}") if self.machine.gpu else None
         about = device.stat() if device and device.exists() else None
         group = about.st_gid if about and about.st_mode & 0o006 != 0o006 else None

@@ -31,17 +31,20 @@ QUESTIONS = {
         "open-before": "Does a program that opened the GPU before the fence closed go on?",
         "inside": "What does a job that is submitted inside a share get of that share?",
     },
-    "Eight training jobs of two users on one GPU": {
-        "turns": "One after the other: how many images per second?",
+    "Eight training jobs on one GPU": {
+        "turns": "Two users with four each, one after the other: how many images per second?",
         "together": "Together without MPS?",
         "per-user": "Together with `Mps=per-user`?",
         "multiuser": "Together with `Mps=multiuser`?",
+        "lone": "One of them alone with `Mps=multiuser`?",
+        "users": "With `Mps=per-user`, if each is of another user?",
+        "capped": "And if each of those is limited to 12 % of the threads?",
         "headline": "In what part of the time do eight jobs end?",
     },
     "Limits of a share": {
-        "multiprocessors": "How many multiprocessors does a share of 12 % see?",
+        "multiprocessors": "How many multiprocessors does a share of 12 % see with `Mps=multiuser`?",
         "memory": "Is memory above the share refused, and do the neighbors notice?",
-        "raised": "And if the program raises its own limits?",
+        "raised": "And if the program raises its own limit?",
     },
     "Trouble": {
         "kill": "Who notices if a program is killed (SIGKILL)?",

@@ -16,7 +16,7 @@ from lab import CASES, RELEASES, TOP, nvidia
 RELEASE = "24.11"
 OUT = "/lab/out"
 # Readings: whatever they say is the answer.
-READINGS = {"driver", "mps-control", "kernel"}
+READINGS = {"driver", "mps-control", "kernel", "lone"}
 # {what is broken: (the scenes that run, {a row that must be red: a word of its reason})}
 BROKEN = {
     "fence": ("fence", {
@@ -27,9 +27,12 @@ BROKEN = {
         "cuinit": "'init': 100", "share": "cuInit 100", "turns": "No CUDA GPUs", "together": "No CUDA GPUs",
     }),
     "nameless": ("end", {"uuid": "after NVML too"}),
-    "unfair kin": ("per_user,multiuser", {"per-user": "below 0.9", "multiuser": "below 0.9", "kill": "CUDA error 719"}),
-    "turns limits blind remains": ("without_mps,per_user,multiuser,headline,processes,end", {
+    "unfair kin": ("per_user,multiuser,eight_users", {
+        "per-user": "below 0.9", "multiuser": "below 0.9", "users": "below 0.9", "kill": "CUDA error 719",
+    }),
+    "turns limits blind remains": ("without_mps,per_user,multiuser,eight_users,headline,processes,end", {
         "headline": "no gain", "multiprocessors": "108 of 108", "memory": "'refused': None",
+        "capped": "of the speed without a limit",
         "raised": "raised its variable", "foreign": "no foreign process", "idle": "not the 512 MiB", "end": "processes",
     }),
     "spread slow": ("per_user", {
@@ -40,12 +43,14 @@ BROKEN = {
 # {what a machine lacks: (the scenes that run, the reason, what is then not tried)}
 MPS = {
     "per-user", "multiprocessors", "memory", "raised", "kill", "fault-per-user", "multiuser", "fault-multiuser",
-    "headline",
+    "headline", "users", "capped", "lone",
 }
 BY_SLURM = MPS | {"no-share", "share", "forged", "open-before", "inside", "turns", "together", "foreign", "idle", "end"}
 MISSING = {
-    "without-mps": ("fence,per_user,multiuser,headline", "no nvidia-cuda-mps-control", MPS | {"mps-control"}),
-    "without-proc": ("per_user,multiuser,headline,processes", "no /proc/driver/nvidia", MPS | {"uuid"}),
+    "without-mps": (
+        "fence,per_user,multiuser,eight_users,headline", "no nvidia-cuda-mps-control", MPS | {"mps-control"},
+    ),
+    "without-proc": ("per_user,multiuser,eight_users,headline,processes", "no /proc/driver/nvidia", MPS | {"uuid"}),
     "without-bpf": ("end", "no bpf(2)", BY_SLURM),
     "without-munge": ("end", "Slurm does not start", BY_SLURM),
 }
@@ -130,7 +135,7 @@ def test_every_row_is_green_and_nothing_is_left(node):
     before = state(node)
     done, rows = one(node)
     assert done.returncode == 0 and {row["verdict"] for row in rows.values()} == {"ok"}, done.stdout + done.stderr
-    assert len(rows) == 26 and rows["mps-control"]["said"].endswith(", 555.58.02"), rows
+    assert len(rows) == 29 and rows["mps-control"]["said"].endswith(", 555.58.02"), rows
     assert state(node) == before
 
 
@@ -176,5 +181,5 @@ def test_a_run_ends_in_time_and_keeps_what_it_has(node):
     done, rows = one(node, "--seconds", "12", "--break", "hang")
     late = {name: row["said"] for name, row in rows.items() if row["verdict"] == "not tried"}
     assert rows["nvml"]["verdict"] == "ok" and {"turns", "per-user", "multiuser", "foreign"} <= set(late), done
-    assert all(" left" in said for said in late.values()) and len(rows) == 26, late
+    assert all(" left" in said for said in late.values()) and len(rows) == 29, late
     assert state(node) == before

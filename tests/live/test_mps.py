@@ -148,8 +148,8 @@ def test_the_shares_limits_are_the_daemons(node):
     """NVIDIA shows whole G from 1 G on: 40 units of 300 MiB are 12000M, shown as 11G."""
     job, folder, pid = start(node, HALF)
     limits = ("get_default_active_thread_percentage", "get_default_device_pinned_mem_limit 0")
-    assert [ask(node, folder, line) for line in limits] == [["50.0"], ["11G"]]
-    with configured(node, "MemPerUnit=10"):
+    assert [ask(node, folder, line) for line in limits] == [["100.0"], ["11G"]], "users' servers may take turns"
+    with configured(node, "MemPerUnit=10", "UserMix=deny"):
         node.cancel_all()
         job, folder, pid = start(node, QUARTER)
         assert [ask(node, folder, line) for line in limits] == [["25.0"], ["200M"]]
@@ -163,7 +163,7 @@ def test_the_jobs_variables_name_its_daemon(node):
     expected = {
         "CUDA_MPS_PIPE_DIRECTORY": f"{DIR}/{gpu}.{ALICE}/pipe",
         "CUDA_MPS_LOG_DIRECTORY": f"{DIR}/{gpu}.{ALICE}/log",
-        "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE": "50",
+        "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE": "100",
         "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT": "0=12000M",
         # Counted among the daemon's, which has one; the daemon itself knows it by UUID.
         "CUDA_VISIBLE_DEVICES": "0",
@@ -197,7 +197,7 @@ def test_a_program_with_its_own_pipe_directory_finds_no_other_daemon(node):
 
 
 def test_jobs_of_one_user_on_one_gpu_share_a_daemon_until_the_last_ends(node):
-    with configured(node, "Packing=pack"):
+    with configured(node, "Packing=pack", "UserMix=deny"):
         first = start(node, QUARTER)
         second = start(node, HALF)
         assert second[1:] == first[1:], "the same folder and process"
@@ -243,7 +243,7 @@ def test_jobs_without_a_share_have_no_daemon(node):
 
 
 def test_a_daemon_outlives_slurmd_and_serves_the_next_job(node):
-    with configured(node, "Packing=pack"):
+    with configured(node, "Packing=pack", "UserMix=deny"):
         job, folder, pid = start(node, QUARTER)
         node.ok("/lab/service restart slurmd")
         assert daemons(node) == {folder: pid} and ask(node, folder, "get_default_active_thread_percentage") == ["25.0"]
@@ -251,7 +251,7 @@ def test_a_daemon_outlives_slurmd_and_serves_the_next_job(node):
 
 
 def test_a_killed_daemon_is_started_anew_for_the_next_job(node):
-    with configured(node, "Packing=pack"):
+    with configured(node, "Packing=pack", "UserMix=deny"):
         job, folder, pid = start(node, QUARTER, script=f"sleep 4; {CLIENT}; sleep 60")
         node.ok(f"kill -KILL {pid}")
         second = start(node, HALF, script=f"{CLIENT}; sleep 60")

@@ -25,7 +25,8 @@ pub fn inherited(
     let is = |name: &str, of_share: Option<String>| of_share.is_some() && value(name) == of_share;
     let (index, fraction) = (value("GPUSHARE_GPU"), value("GPUSHARE_FRACTION"));
     let share = number("GPUSHARE_UNITS").zip(number("GPUSHARE_CAPACITY").filter(|capacity| *capacity > 0));
-    let percent = share.map(|(units, capacity)| service::percent(units, capacity).to_string());
+    let percents = share.map(|(units, capacity)| [service::percent(units, capacity), service::ALL]);
+    let is_percent = percents.is_some_and(|known| number(PERCENTAGE).is_some_and(|set| known.contains(&set)));
     let limit = value(MEMORY).map(|mib| format!("0={mib}M"));
     let uuid = value("NVIDIA_VISIBLE_DEVICES").filter(|named| index.is_some() && is_uuid(named));
     let visible = value("CUDA_VISIBLE_DEVICES").filter(|_| index.is_some() && !has_gpus);
@@ -35,7 +36,7 @@ pub fn inherited(
     // gpushare gives no shares here, so the percentage may be that of a share of Slurm's, even if it is the same.
     let is_slurms = has_gpus && placement == Placement::Off;
     let others = [
-        (PERCENTAGE, !is_slurms && is(PERCENTAGE, percent)),
+        (PERCENTAGE, !is_slurms && is_percent),
         ("CUDA_MPS_PIPE_DIRECTORY", is_daemons("CUDA_MPS_PIPE_DIRECTORY", "pipe")),
         ("CUDA_MPS_LOG_DIRECTORY", is_daemons("CUDA_MPS_LOG_DIRECTORY", "log")),
         (MPS_MEMORY, is(MPS_MEMORY, limit)),

@@ -122,15 +122,6 @@ impl Control {
         })
     }
 
-    /// Whether a server has a fatal error; a 535 daemon can't tell.
-    ///
-    /// # Errors
-    /// NVIDIA's program can't be run, or does not answer in time.
-    pub fn is_faulty(&self, server: u32) -> Result<bool, MpsError> {
-        let said = self.say(&format!("get_server_status {server}\n"))?;
-        Ok(said.iter().any(|line| line == "FAULT"))
-    }
-
     /// Sets the limits of future and running servers, and reads those of future servers back. Returns the answer if the
     /// driver shows the limit in an unknown form.
     ///
@@ -169,15 +160,18 @@ impl Control {
     }
 
     /// Terminates dead clients: a client that was killed while it computed leaves its server in an undefined state.
+    /// Returns a server that has had a fatal error; a 535 daemon can't tell.
     ///
     /// # Errors
     /// NVIDIA's program can't be run, or does not answer in time.
-    pub fn forget_dead_clients(&self, servers: &[u32]) -> Result<(), MpsError> {
+    pub fn tidy(&self, servers: &[u32]) -> Result<Option<u32>, MpsError> {
+        let is_dead = |pid: &u32| !Path::new("/proc").join(pid.to_string()).exists();
+        let mut faulty = None;
         for server in servers {
-            let is_dead = |pid: &u32| !Path::new("/proc").join(pid.to_string()).exists();
-            self.terminate_clients(*server, is_dead)?;
+            let said = self.terminate_clients(*server, is_dead)?;
+            faulty = faulty.or(said.iter().any(|line| line == "FAULT").then_some(*server));
         }
-        Ok(())
+        Ok(faulty)
     }
 
     /// Ends the daemon with its clients and servers. The answer says nothing useful; the caller must check whether the
@@ -194,15 +188,16 @@ impl Control {
         Ok(())
     }
 
-    fn terminate_clients(&self, server: u32, which: impl Fn(&u32) -> bool) -> Result<(), MpsError> {
-        let clients = self.say(&format!("get_client_list {server}\n"))?;
-        let clients = clients.iter().take(MOST_CLIENTS).filter_map(|line| line.parse::<u32>().ok());
+    /// Returns what the daemon says about the server and its clients.
+    fn terminate_clients(&self, server: u32, which: impl Fn(&u32) -> bool) -> Result<Vec<String>, MpsError> {
+        let said = self.say(&format!("get_server_status {server}\nget_client_list {server}\n"))?;
+        let clients = said.iter().take(MOST_CLIENTS).filter_map(|line| line.parse::<u32>().ok());
         let lines: String =
             clients.filter(which).map(|pid| format!("terminate_client {server} {pid}\n")).collect();
         if !lines.is_empty() {
             self.say(&lines)?;
         }
-        Ok(())
+        Ok(said)
     }
 }
 

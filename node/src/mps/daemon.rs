@@ -15,9 +15,6 @@ use super::startup::How;
 use super::{daemons, limits_for, process, reach, users};
 use crate::nvml::{self, Trouble};
 
-/// How many seconds a daemon's answer counts before it is asked again.
-const FRESH: u64 = 10;
-
 /// A daemon's locked folder, and what is known about the daemon.
 pub struct LockedDaemon<'a> {
     pub config: &'a NodeConfig,
@@ -54,7 +51,6 @@ impl LockedDaemon<'_> {
             (Some(holder), _) => {
                 self.add(holder);
                 self.state.limits = None;
-                self.state.checked = 0;
                 Found::Alive(holder)
             }
             (None, None) => Found::Nothing,
@@ -70,38 +66,27 @@ impl LockedDaemon<'_> {
         }
     }
 
-    /// Whether the daemon has answered recently, and allows what the job needs.
-    pub fn is_fresh(&self, process: Process, limits: Limits, now: u64) -> bool {
-        let fresh = now.checked_sub(self.state.checked).is_some_and(|age| age < FRESH);
-        let enough = self.state.limits.is_some_and(|known| known.with(limits) == known);
-        fresh && enough && process::is_stuck(process.pid).is_none()
-    }
-
     /// Checks that the daemon answers, and gives it exactly the limits of its jobs.
     ///
     /// # Errors
     /// It is stopped or dead, does not answer, has a server with a fatal error, or refuses the limits; or its
     /// state can't be written.
-    pub fn check(&mut self, process: Process, jobs: Vec<Entry>, now: u64) -> Result<(), MpsError> {
+    pub fn check(&mut self, process: Process, jobs: Vec<Entry>) -> Result<(), MpsError> {
         if let Some(state) = process::is_stuck(process.pid) {
             return Err(MpsError::NotRunning(process.pid, state));
         }
         let control = self.control();
         let servers = control.servers()?;
-        for server in &servers {
-            if control.is_faulty(*server)? {
-                return Err(MpsError::Faulty(*server));
-            }
+        if let Some(server) = control.tidy(&servers)? {
+            return Err(MpsError::Faulty(server));
         }
-        control.forget_dead_clients(&servers)?;
-        if let Some(wanted) = limits_for(&jobs)
+        if let Some(wanted) = limits_for(&jobs, self.config)
             && self.state.limits != Some(wanted)
         {
             // A limit in an unknown form was already reported when the daemon started.
             let _ = control.limit(wanted, &servers)?;
             self.state.limits = Some(wanted);
         }
-        self.state.checked = now;
         self.state.shm = reach::shm_of(process, start::ids_of(self.daemon.serves));
         self.locked.keep(&self.state)
     }
@@ -123,12 +108,11 @@ impl LockedDaemon<'_> {
     /// # Errors
     /// The node doesn't know the user, a folder or the state can't be written, or no daemon starts and accepts the
     /// limits; or processes of an earlier daemon or of this one can't be ended.
-    pub fn start(&mut self, gpu: &Gpu, limits: Limits, now: u64) -> Result<(Process, How), MpsError> {
+    pub fn start(&mut self, gpu: &Gpu, limits: Limits) -> Result<(Process, How), MpsError> {
         start::check_user(self.daemon.serves, self.config)?;
         let ids = start::ids_of(self.daemon.serves);
         self.end_starting()?;
-        self.state =
-            DaemonRecord { limits: None, checked: 0, starting: true, ..std::mem::take(&mut self.state) };
+        self.state = DaemonRecord { limits: None, starting: true, ..std::mem::take(&mut self.state) };
         self.locked.make_pipes(ids.0, ids.1)?;
         self.locked.keep(&self.state)?;
         let control = self.control();
@@ -145,7 +129,6 @@ impl LockedDaemon<'_> {
         match started {
             Ok(started) => {
                 self.state.limits = Some(limits);
-                self.state.checked = now;
                 self.state.starting = false;
                 self.locked.keep(&self.state)?;
                 Ok(started)

@@ -38,7 +38,7 @@ gpushare::errors! {
         Limits(said: String) => "the MPS daemon does not accept the share's limits: {said}";
         InUse(jobs: Vec<JobKey>, why: Box<MpsError>) => "{why}; jobs that use the daemon: {}", listed(jobs);
         Faulty(pid: u32) =>
-            "MPS server {pid} had a fatal error and accepts no programs until its clients have ended";
+            "MPS server {pid} had a fatal error, in which all its programs lost the GPU";
         /// The daemon is stopped, or a zombie.
         NotRunning(pid: u32, state: char) => "MPS daemon {pid} is in state {state}, not running";
         Undead(pid: u32) => "processes of MPS daemon {pid} can't be ended";

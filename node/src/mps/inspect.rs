@@ -76,7 +76,7 @@ pub fn try_out(config: &NodeConfig) -> Result<Option<How>, MpsError> {
         number: DeviceNumber { major: 195, minor: 255 },
         uuid: Some("GPU-00000000-0000-0000-0000-000000000000".to_owned()),
     };
-    let started = locked_daemon.start(&gpu, Limits { memory: Some(1024), percent: 50 }, 0);
+    let started = locked_daemon.start(&gpu, Limits { memory: Some(1024), percent: 50 });
     // The daemon has no GPU, so no mode was set and no job uses it.
     locked_daemon.finish(&Ledger::system())?;
     started.map(|(_, how)| Some(how))

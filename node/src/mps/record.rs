@@ -4,7 +4,6 @@
 //! gpushare-mps 1
 //! memory=23034
 //! percent=50
-//! checked=1700000000
 //! starting=yes
 //! ending=yes
 //! exclusive=GPU-9a40c0de-0000-4000-8000-0000000000a0
@@ -33,8 +32,6 @@ const MOST: usize = 16;
 pub struct DaemonRecord {
     /// The limits that the daemon was given last; `None` after a daemon with unknown limits was found.
     pub limits: Option<Limits>,
-    /// When the daemon last answered, in seconds since 1970.
-    pub checked: u64,
     /// A daemon is being started, or its start was interrupted: it may appear at any moment.
     pub starting: bool,
     /// The daemon is being ended, or that was interrupted: a program that was sent to end it may still do so.
@@ -43,7 +40,7 @@ pub struct DaemonRecord {
     pub exclusive: Option<String>,
     /// The device and inode number of the latest daemon's /dev/shm, which may differ from the reader's.
     pub shm: Option<(u64, u64)>,
-    /// The daemons, the latest last. All others are dead, but their servers may live.
+    /// The daemons, the latest last. New programs reach only that; servers of the others may live.
     pub processes: Vec<Process>,
 }
 
@@ -81,7 +78,6 @@ impl fmt::Display for DaemonRecord {
             writeln!(out, "memory={}", memory.map(|memory| memory.to_string()).unwrap_or_default())?;
             writeln!(out, "percent={percent}")?;
         }
-        writeln!(out, "checked={}", self.checked)?;
         if self.starting {
             writeln!(out, "starting=yes")?;
         }
@@ -115,7 +111,8 @@ impl FromStr for DaemonRecord {
                         if value.is_empty() { None } else { Some(number(value)?) };
                 }
                 "percent" => state.limits.get_or_insert_default().percent = number(value)?,
-                "checked" => state.checked = number(value)?,
+                // Of an older gpushare.
+                "checked" => {}
                 "starting" => state.starting = value == "yes",
                 "ending" => state.ending = value == "yes",
                 "exclusive" => state.exclusive = Some(value.to_owned()),
@@ -145,7 +142,6 @@ mod tests {
     fn state() -> DaemonRecord {
         DaemonRecord {
             limits: Some(Limits { memory: Some(23_034), percent: 50 }),
-            checked: 1_700_000_000,
             starting: true,
             ending: true,
             exclusive: Some("GPU-a".to_owned()),

@@ -13,11 +13,13 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-use crate::config::{Mps, NodeConfig};
+use crate::config::{Mps, NodeConfig, Placement, UserMix};
 use crate::ledger::{Entry, Holding};
 
 /// The folder of pipes in a daemon's folder.
 pub(super) const PIPE: &str = "pipe";
+/// The percentage that limits nothing.
+pub const ALL: u32 = 100;
 
 /// An MPS control daemon of this node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -109,10 +111,10 @@ pub struct Limits {
 
 impl Limits {
     /// The limits of a job's share; `None` for whole GPUs.
-    pub fn of(entry: &Entry) -> Option<Limits> {
+    pub fn of(entry: &Entry, config: &NodeConfig) -> Option<Limits> {
         match entry.holding {
             Holding::Share { units, capacity, memory, .. } => {
-                Some(Limits { memory, percent: percent(units, capacity) })
+                Some(Limits { memory, percent: threads((units, capacity), config) })
             }
             Holding::Whole | Holding::Nothing => None,
         }
@@ -135,6 +137,14 @@ impl Limits {
 pub fn percent(units: u32, capacity: u32) -> u32 {
     let percent = (u64::from(units) * 100).checked_div(u64::from(capacity)).unwrap_or(100).clamp(1, 100);
     u32::try_from(percent).unwrap_or(100)
+}
+
+/// The threads that programs of a share may use, in whole percent. Servers of several users take turns, and each has the
+/// whole GPU in its turn: with a limit the rest of it would be idle (measured: docs/gpu.md, "eight users").
+pub fn threads((units, capacity): (u32, u32), config: &NodeConfig) -> u32 {
+    // Where Slurm picks the GPU, `UserMix` plays no part.
+    let has_one_user = config.user_mix == UserMix::Deny && config.placement != Placement::Follow;
+    if config.mps == Mps::PerUser && !has_one_user { ALL } else { percent(units, capacity) }
 }
 
 /// The memory of a share in MiB: from `MemPerUnit`, or else the share's part of the GPU's memory.
@@ -189,6 +199,22 @@ mod tests {
             (40, &fixed, Some(46_068), Some(20_000)),
         ] {
             assert_eq!(memory((units, 80), config, all), expected, "{units} of {all:?}");
+        }
+    }
+
+    #[test]
+    fn threads_are_limited_only_where_one_server_serves_all_of_a_gpu() {
+        for (mps, user_mix, placement, expected) in [
+            (Mps::Multiuser, UserMix::Allow, Placement::Own, 25),
+            (Mps::Off, UserMix::Allow, Placement::Own, 25),
+            (Mps::PerUser, UserMix::Deny, Placement::Own, 25),
+            (Mps::PerUser, UserMix::Deny, Placement::Override, 25),
+            (Mps::PerUser, UserMix::Deny, Placement::Follow, 100),
+            (Mps::PerUser, UserMix::Avoid, Placement::Own, 100),
+            (Mps::PerUser, UserMix::Allow, Placement::Own, 100),
+        ] {
+            let config = NodeConfig { mps, user_mix, placement, ..NodeConfig::default() };
+            assert_eq!(threads((20, 80), &config), expected, "{mps:?} {user_mix:?} {placement:?}");
         }
     }
 
