@@ -153,19 +153,7 @@ mod tests {
     #[test]
     fn a_state_is_read_as_it_was_written() {
         let unlimited = DaemonRecord { limits: Some(Limits { memory: None, percent: 100 }), ..state() };
-        for state in [
-            state(),
-            unlimited,
-            DaemonRecord {
-                limits: None,
-                starting: false,
-                ending: false,
-                exclusive: None,
-                shm: None,
-                processes: Vec::new(),
-                ..state()
-            },
-        ] {
+        for state in [state(), unlimited, DaemonRecord::default()] {
             assert_eq!(state.to_string().parse(), Ok(state));
         }
     }

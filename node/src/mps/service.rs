@@ -139,8 +139,8 @@ pub fn percent(units: u32, capacity: u32) -> u32 {
     u32::try_from(percent).unwrap_or(100)
 }
 
-/// The threads that programs of a share may use, in whole percent. Servers of several users take turns, and each has the
-/// whole GPU in its turn: with a limit the rest of it would be idle (measured: docs/gpu.md, "eight users").
+/// The threads that programs of a share may use, in whole percent. Servers of several users take turns, and each has
+/// the whole GPU in its turn: a limit would leave the rest of it idle (measured: docs/gpu.md).
 pub fn threads((units, capacity): (u32, u32), config: &NodeConfig) -> u32 {
     // Where Slurm picks the GPU, `UserMix` plays no part.
     let has_one_user = config.user_mix == UserMix::Deny && config.placement != Placement::Follow;
