@@ -76,6 +76,7 @@ void free_buf(packed_t *buffer);
 struct part_record; /* opaque, as job_record */
 struct part_record *find_part_record(char *name);
 extern struct xlist *part_list; /* every partition */
+extern time_t last_part_update; /* when one was last changed, made or deleted */
 void pack_part(struct part_record *part_ptr, packed_t *buffer, uint16_t protocol_version);
 
 /* src/slurmctld/job_mgr.c: a job as it is sent to clients, without script and environment; read under the job lock */

@@ -75,8 +75,6 @@ pub struct Partition {
     pub denied: Vec<String>,
     /// Its own QOS.
     pub own: Option<String>,
-    /// The partition that gets its new jobs while it takes none.
-    pub alternate: Option<String>,
     /// Its own default for jobs that request no memory.
     pub memory: DefaultMemory,
 }
@@ -233,10 +231,9 @@ pub fn partition(line: &str) -> Option<Partition> {
     // slurmctld ignores case here, and its database has small letters.
     let own = named("QoS").pop().map(|name| name.to_ascii_lowercase());
     let qoses = allowed.iter().chain(&denied).chain(&own).cloned().collect();
-    let alternate = named("Alternate").pop();
     let memory = settings::default_memory(|key| value(line, key).unwrap_or_default());
     let billing = list("TRESBillingWeights");
-    Some(Partition { name, billing, qoses, allowed, denied, own, alternate, memory })
+    Some(Partition { name, billing, qoses, allowed, denied, own, memory })
 }
 
 /// Reads a line of `scontrol -o show reservation`.

@@ -47,9 +47,9 @@ const VARIABLES: [&str; 18] = [
     "acct_db_conn",
     "accounting_enforce",
     "control_time",
-    "default_part_name|part_list",
+    "default_part_name|part_list|last_part_update",
     "OPEN_MODE_APPEND|JOB_SHARED_NONE|JOB_USE_MIN_NODES|JOB_SPREAD|JOB_ENFORCES_BINDING|JOB_OF_CRONTAB|JOB_MOST_NODES_ARE_TASKS",
-    "QOS_DENIES_ON_LIMIT|QOS_PASSES_MAX_NODES|PARTITION_ENFORCE_ALL",
+    "QOS_DENIES_ON_LIMIT|QOS_PASSES_MAX_NODES|PARTITION_(ENFORCE_ALL|SUBMIT)",
     "JOB_SAYS_DEFAULTS|JOB_TASKS_ARE_SET|JOB_NAMES_MEMORY|JOB_WAITS|JOB_DEF_(CPU|MEM)_PER_GPU",
     "S_.*",
 ];

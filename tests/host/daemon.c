@@ -22,7 +22,7 @@ time_t control_time = 1;
 // job_submit/lua wants these to exist; without partitions, jobs and reservations it has less to do than in a cluster.
 void *job_list, *resv_list;
 struct xlist *part_list;
-time_t last_job_update, last_resv_update;
+time_t last_job_update, last_part_update, last_resv_update;
 
 void give_up(const char *format, ...) {
     va_list arguments;

@@ -485,6 +485,43 @@ def test_partition_qos(way):
     assert result.returncode != 0
 
 
+@pytest.fixture
+def passed_on(way):
+    """Partitions that take no jobs: old's get to owned, which is governed, by way of older; idle's to p."""
+    chain = {"older": "owned", "old": "older", "idle": "p"}
+    for name, to in chain.items():
+        way.cluster.ok(f"scontrol create partition={name} nodes=ALL alternate={to} state={DRAINED[name]}")
+    yield way
+    way.cluster.cancel_all()
+    for name in chain:
+        way.cluster.ok(f"scontrol delete partition={name}")
+
+
+DRAINED = {"old": "drain", "older": "inactive", "idle": "drain"}
+
+
+@row(18, "a drained partition's Alternate=")
+def test_alternate_partitions(passed_on):
+    """slurmctld moves such a job after it has asked its plugins. owned's own QOS, which counts a40, is governed."""
+    way = passed_on
+    for keep in ("--partition=old", "--partition=older", "--partition=p,old"):
+        way.refused("GS101", "--gres=gpu:1", keep=[keep])
+    assert way.show(way.held("--partition=old", "--gres=gpu:a40:1"))["Partition"] == "owned"
+    assert way.show(way.held("--partition=idle", "--gres=gpu:1"))["Partition"] == "p"
+    way.update_refused("GS1", way.held("--gres=gpu:1"), "partition=old")
+    way.cluster.ok("scontrol update partition=older state=up")
+    assert way.show(way.held("--partition=old", "--gres=gpu:1"))["Partition"] == "older"
+    way.cluster.ok("scontrol update partition=older state=drain")
+    way.refused("GS101", "--gres=gpu:1", keep=["--partition=old"])
+    # Where the default partition passes its jobs on, nobody names it.
+    way.cluster.ok("scontrol update partition=p state=drain alternate=owned")
+    try:
+        result = way.submit("--gres=gpu:1")
+        assert result.returncode != 0 and "partition 'owned' needs a GPU type" in result.stderr, result.stderr
+    finally:
+        way.cluster.ok("scontrol update partition=p state=up alternate=none")
+
+
 @row(19, "--dependency=expand")
 def test_expand(way, absent):
     job = way.cluster.sbatch("--gres=gpu:1")

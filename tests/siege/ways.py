@@ -363,11 +363,13 @@ CAPS += [
 CAPS += [
     Way(f"no GPU, {title}", [sbatch(LITTLE, *options)]) for title, options in (
         ("-p", ["-p", "g"]), ("a list of partitions", ["-p", "p,g"]), ("0 GPUs", ["-p", "g", "--gres=gpu:0"]),
-        ("a job array", ["-p", "g", "--array=0-1"]))
+        ("a job array", ["-p", "g", "--array=0-1"]), ("a partition that passes its jobs on", ["-p", "old"]))
 ]
 CAPS += [
     Way("no GPU, own client", [act("allocate", partition="g", min_cpus=1, pn_min_memory=1024)]),
     Way("no GPU, moved by an update", [sbatch("-H", LITTLE), *updated("partition=g"), release()]),
+    Way("no GPU, moved to a partition that passes its jobs on", [
+        sbatch("-H", LITTLE), *updated("partition=old"), release()]),
     Way("no GPU, cleared by an update", [sbatch("-H", "-p", "g", A40, LITTLE), *updated("TresPerNode="), release()]),
     Way("no GPU, 0 by an update", [sbatch("-H", "-p", "g", A40, LITTLE), *updated("TresPerNode={P}gpu:0"), release()]),
 ]

@@ -52,6 +52,7 @@ MENDS = [
     Mend("caps-enforce-binding", ["CPUs, --gres-flags", "CPUs, own client, enforce"], NEWER, site="caps"),
     Mend("caps-memory", ["memory, "], site="caps"),
     Mend("gpu-partitions", ["no GPU, "], site="caps"),
+    Mend("alternates", ["a partition that passes its jobs on"], site="caps"),
 ]
 
 

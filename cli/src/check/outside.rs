@@ -1,6 +1,6 @@
 //! Ways around the rule of types that no plugin sees, but that Slurm's own settings can close: whole-node jobs under
 //! `ForeignTypes=deny`, a partition's QOS that replaces the job's limits, and exempt jobs that leave the reason of
-//! their exemption: a reservation that ends, a partition with an alternate. Pure.
+//! their exemption: a reservation that ends. Pure.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,14 +9,13 @@ use gpushare::submit::policy::Governed;
 use gpushare::text::pattern::Case;
 
 use super::finding::{Finding, listed};
-use crate::slurm::{Partition, Slurm};
+use crate::slurm::Slurm;
 
 /// Empty if there is nothing to bypass.
 pub fn findings(config: &Config, slurm: &Slurm) -> Vec<Finding> {
     let mut findings = whole_nodes(config, slurm);
     findings.extend(partitions(config, slurm));
     findings.extend(reservations(config, slurm));
-    findings.extend(alternates(config, slurm));
     findings
 }
 
@@ -146,34 +145,6 @@ fn reservations<'s>(config: &'s Config, slurm: &'s Slurm) -> impl Iterator<Item 
         [wrong("ExemptReservations", &is_exempt), wrong("ShareReservations", &has_shares)]
             .into_iter()
             .flatten()
-    })
-}
-
-/// While such a partition takes no jobs, slurmctld gives its jobs to the alternate, after it has asked its plugins.
-fn alternates<'s>(config: &'s Config, slurm: &'s Slurm) -> impl Iterator<Item = Finding> + 's {
-    let policy = &config.policy;
-    // Where the rules are laxer: in those that are named, or in the others.
-    let keys = [
-        ("ExemptPartitions", &policy.exempt.partitions, true),
-        ("GovernedPartitions", &policy.partitions, false),
-        ("GpuPartitions", &policy.gpu_partitions, false),
-        ("ShareOnlyPartitions", &policy.shares.only_partitions, false),
-    ];
-    keys.into_iter().filter_map(|(key, names, named_are_lax)| {
-        let lax = |name: &str| names.match_name(name.as_bytes(), Case::Counts) == named_are_lax;
-        let leads_out = |partition: &Partition| {
-            let to = partition.alternate.as_ref().filter(|to| lax(&partition.name) && !lax(to))?;
-            Some(format!("{} has Alternate={to}", partition.name))
-        };
-        let found: Vec<String> = slurm.partitions.iter().filter_map(leads_out).collect();
-        (!found.is_empty()).then(|| {
-            let said = format!("{}: jobs that pass in one may run in the other", listed(&found));
-            Finding::wrong(
-                key,
-                said,
-                format!("remove Alternate, or name both partitions in {key} or neither"),
-            )
-        })
     })
 }
 

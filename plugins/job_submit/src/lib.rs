@@ -80,6 +80,7 @@ fn submit(submission: &mut Submission, _submitter: u32) -> ReturnCode {
     #[cfg(feature = "panic-for-test")]
     panic_if_asked(submission);
     let Some(policy) = rules() else { return ReturnCode::Failure };
+    submission.follow_alternates();
     let request = submission.request();
     let cache = Cache::new();
     match policy::judge(&request, &policy, &&cache) {
@@ -143,6 +144,7 @@ fn modify(update: &mut Submission, record: &Record, submitter: u32) -> ReturnCod
     if !may_have_passed && !concerns_caps && !update.request().touches_rules() {
         return ReturnCode::Accept;
     }
+    update.follow_alternates();
     let mut last = LAST.lock();
     if !last.as_mut().is_some_and(|known| known.is_like(update, record)) {
         *last = Known::of(update, record);

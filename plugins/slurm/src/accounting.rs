@@ -14,6 +14,7 @@ use slurm_sys::{slurmdb_assoc_rec_t, slurmdb_qos_rec_t};
 
 use crate::text;
 
+pub(crate) mod alternate;
 mod locks;
 mod partition;
 
@@ -101,7 +102,7 @@ impl<'c> Accounting for &'c Cache {
     }
 
     fn billing_weights(&self, request: &Request, look: impl FnMut(&[u8])) {
-        partition::billing_weights(self.locks(), request, look);
+        partition::billing_weights(request, look);
     }
 
     fn types<'s>(&'s self, gres: &'s [u8]) -> impl Iterator<Item = &'s [u8]> {
@@ -122,7 +123,7 @@ impl<'c> Accounting for &'c Cache {
     }
 
     fn most_nodes(&self, request: &Request) -> Option<u32> {
-        partition::most_nodes(self.locks(), request)
+        partition::most_nodes(request)
     }
 
     fn passes_max_nodes(&self, qos: Qos<'c>) -> bool {
@@ -150,7 +151,7 @@ impl<'c> Accounting for &'c Cache {
     }
 
     fn default_partition(&self) -> Option<&[u8]> {
-        locks::default_partition(self.locks())
+        locks::default_partition()
     }
 }
 

@@ -3,10 +3,12 @@
 use std::ffi::{CStr, c_char, c_int};
 use std::ptr::NonNull;
 
+use gpushare::mend::mended;
 use gpushare::submit::grammar::Spelling;
 use gpushare::submit::request::{Amounts, Batch, Field, Memory, Request};
 use slurm_sys::job_desc_msg_t;
 
+use crate::accounting::alternate;
 use crate::text;
 
 mod existing;
@@ -24,6 +26,8 @@ pub struct Submission<'a> {
     description: &'a mut job_desc_msg_t,
     /// Where to put a message; `None` for updates up to 22.05, which have no message.
     message: Option<&'a mut *mut c_char>,
+    /// The partitions in which the job will be, if one that it names passes its jobs on.
+    partition: Option<Vec<u8>>,
 }
 
 /// slurmctld's answer to the client.
@@ -65,12 +69,25 @@ impl<'a> Submission<'a> {
         let description = unsafe { description.as_mut() }?;
         // SAFETY: the same.
         let message = unsafe { message.as_mut() };
-        Some(Submission { description, message })
+        Some(Submission { description, message, partition: None })
     }
 
     /// The request, borrowed from the description.
     pub fn request(&self) -> Request<'_> {
-        request_of(self.description)
+        let mut said = request_of(self.description);
+        if let Some(partition) = &self.partition {
+            said.partition = Some(partition);
+        }
+        said
+    }
+
+    /// From now on the request shows the partitions to which slurmctld will pass the job on. An update that names no
+    /// partition leaves the job where it is.
+    pub fn follow_alternates(&mut self) {
+        let stays = self.job_id().is_some() && self.description.partition.is_null();
+        if !stays && mended("alternates") {
+            self.partition = alternate::followed(|| request_of(self.description));
+        }
     }
 
     /// The job's name, for the log and the tests.

@@ -114,28 +114,6 @@ fn a_partitions_qos_that_takes_the_place_of_a_jobs_is_named() {
 }
 
 #[test]
-fn an_exempt_partition_whose_jobs_go_elsewhere_is_wrong() {
-    let mut slurm = Slurm::default();
-    let lines = [
-        "PartitionName=open1 AllowQos=ALL QoS=N/A Alternate=open2",
-        "PartitionName=open2 Alternate=batch",
-        "PartitionName=open3 QoS=N/A",
-        "PartitionName=batch Alternate=open1",
-    ];
-    slurm.partitions = lines.into_iter().filter_map(slurm::partition).collect();
-    let wrong = found("ExemptPartitions=open*", &slurm);
-    assert!(wrong.len() == 1 && wrong.iter().all(is_wrong), "{wrong:?}");
-    assert!(wrong.iter().all(|finding| finding.said.starts_with("open2 has Alternate=batch:")), "{wrong:?}");
-    for key in ["GovernedPartitions", "GpuPartitions", "ShareOnlyPartitions"] {
-        let wrong = found(&format!("{key}=open1"), &slurm);
-        assert!(matches!(wrong.as_slice(), [one] if one.about == key), "{wrong:?}");
-        assert!(wrong.iter().all(|one| one.said.starts_with("batch has Alternate=open1:")), "{wrong:?}");
-        assert_eq!(found(&format!("{key}=open*,batch"), &slurm), []);
-    }
-    assert_eq!(found("# none", &slurm), []);
-}
-
-#[test]
 fn an_exemption_that_outlives_its_reservation_is_wrong() {
     let mut slurm = Slurm::default();
     let lines = [

@@ -72,7 +72,7 @@ impl Locks {
     #[doc(alias = "assoc_mgr_fill_in_assoc")]
     pub(super) fn association(&self, request: &Request) -> Option<&slurmdb_assoc_rec_t> {
         text::with_c_string(request.account.unwrap_or_default(), |account| {
-            text::with_c_string(first_partition(self, request).unwrap_or_default(), |partition| {
+            text::with_c_string(first_partition(request).unwrap_or_default(), |partition| {
                 self.association_of(request.user_id, account, partition)
             })
         })
@@ -299,16 +299,16 @@ fn database() -> (*mut std::ffi::c_void, c_int) {
 }
 
 /// The partition whose association counts: the first in the list, or the default one.
-fn first_partition<'a>(held: &'a Locks, request: &Request<'a>) -> Option<&'a [u8]> {
+fn first_partition<'a>(request: &Request<'a>) -> Option<&'a [u8]> {
     match request.partitions() {
         Partitions::Named(names) => names.iter().find(|name| !name.is_empty()),
         Partitions::OfReservation => None,
-        Partitions::Default => default_partition(held),
+        Partitions::Default => default_partition(),
     }
 }
 
-/// The name may change after the partition lock is released, so it must not be kept longer than the cache's locks.
-pub(super) fn default_partition(_held: &Locks) -> Option<&[u8]> {
+/// The name may change after the partition lock is released, which callers of job_submit and job_modify hold.
+pub(super) fn default_partition<'a>() -> Option<&'a [u8]> {
     // SAFETY: slurmctld's own variable, under its partition lock, which callers of job_submit hold.
     let default = unsafe { slurm_sys::default_part_name };
     // SAFETY: null or a C string, under the same lock.

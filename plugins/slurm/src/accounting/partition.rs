@@ -5,11 +5,11 @@
 use std::ffi::CStr;
 
 use gpushare::submit::policy::DefaultMemory;
-use gpushare::submit::request::{Names, Partitions, Request};
+use gpushare::submit::request::{Partitions, Request};
 
 use slurm_sys::{part_record, partition_info_msg_t, partition_info_t};
 
-use super::locks::{self, Locks, is_given};
+use super::locks::{self, is_given};
 use crate::{packed, text};
 
 /// A partition's size.
@@ -33,16 +33,20 @@ impl Size {
     }
 }
 
+/// The distinct partitions that a job names, or the default one; `None` if its reservation decides.
+pub(super) fn named<'r>(request: &Request<'r>) -> Option<Vec<&'r [u8]>> {
+    match request.partitions() {
+        Partitions::Named(names) => Some(names.each()),
+        Partitions::Default => Some(locks::default_partition().into_iter().collect()),
+        Partitions::OfReservation => None,
+    }
+}
+
 /// What the partitions that a job names, or the default one, allow. Ignores unknown partitions. `None` if the job's
 /// reservation decides, and if there is no limit.
 #[doc(alias = "_part_access_check")]
-pub(super) fn most_nodes(held: &Locks, request: &Request) -> Option<u32> {
-    let names = match request.partitions() {
-        Partitions::Named(names) => names,
-        Partitions::OfReservation => return None,
-        Partitions::Default => Names::of(locks::default_partition(held)?),
-    };
-    let names = names.each().into_iter().filter(|name| !name.is_empty());
+pub(super) fn most_nodes(request: &Request) -> Option<u32> {
+    let names = named(request)?.into_iter();
     let sizes: Vec<Size> = names.filter_map(|name| text::with_c_string(name, size_of_partition)).collect();
     allowed(&sizes, request, locks::enforces_all_partitions())
 }
@@ -72,34 +76,32 @@ pub(super) fn default_memory(name: &[u8]) -> Option<DefaultMemory> {
 }
 
 /// Shows `TRESBillingWeights` of each partition in which the job may run: of all if its reservation decides.
-#[doc(alias = "part_list")]
-pub(super) fn billing_weights(held: &Locks, request: &Request, mut look: impl FnMut(&[u8])) {
+pub(super) fn billing_weights(request: &Request, mut look: impl FnMut(&[u8])) {
     let mut show = |part: &partition_info_t| {
         // SAFETY: null or a C string of the record, which lives as long as it.
         unsafe { text::bytes(part.billing_weights_str) }.into_iter().for_each(&mut look);
     };
-    let names = match request.partitions() {
-        Partitions::Named(names) => names.each(),
-        Partitions::Default => locks::default_partition(held).into_iter().collect(),
-        Partitions::OfReservation => {
-            // SAFETY: slurmctld's own variable, set at its start.
-            let list = unsafe { slurm_sys::part_list };
-            // SAFETY: null, or a list of partitions, which stay under the partition lock, as in `shown`.
-            return unsafe {
-                locks::each_pointer(list, |record| {
-                    shown_record(record.cast(), &mut show);
-                })
-            };
-        }
-    };
+    let Some(names) = named(request) else { return each(&mut show) };
     for name in names {
         text::with_c_string(name, |name| shown(name, &mut show));
     }
 }
 
+/// Shows all partitions.
+#[doc(alias = "part_list")]
+pub(super) fn each(show: &mut impl FnMut(&partition_info_t)) {
+    // SAFETY: slurmctld's own variable, set at its start.
+    let list = unsafe { slurm_sys::part_list };
+    let show = |record: *mut std::ffi::c_void| {
+        shown_record(record.cast(), &mut *show);
+    };
+    // SAFETY: null, or a list of partitions, which stay under the partition lock, as in `shown`.
+    unsafe { locks::each_pointer(list, show) }
+}
+
 /// Shows the partition in the form that slurmctld sends.
 #[doc(alias = "find_part_record")]
-fn shown<T>(name: &CStr, show: impl FnOnce(&partition_info_t) -> T) -> Option<T> {
+pub(super) fn shown<T>(name: &CStr, show: impl FnOnce(&partition_info_t) -> T) -> Option<T> {
     // SAFETY: the name is only read; the partition lock, which callers of job_submit and job_modify hold, keeps the
     // record valid.
     let record = unsafe { slurm_sys::find_part_record(name.as_ptr().cast_mut()) };

@@ -1,0 +1,89 @@
+//! Which partitions take no jobs and pass theirs on (`Alternate=`): slurmctld moves a job after it has asked its
+//! plugins, so they must follow.
+
+use std::sync::{Mutex, PoisonError};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use gpushare::submit::request::Request;
+use slurm_sys::{partition_info_t, time_t};
+
+use super::partition;
+use crate::text;
+
+/// When slurmctld last changed a partition, whether that second was over when all were looked at, so that no further
+/// change has the same time, and whether any passed its jobs on. To look, slurmctld must pack the record of each.
+static SEEN: Mutex<(time_t, bool, bool)> = Mutex::new((0, false, false));
+
+/// No chain of partitions is longer.
+const LONGEST: usize = 100;
+
+/// The partitions in which a job will be that names these, or none; `None` if none of them passes its jobs on. Call it
+/// under the partition lock, which callers of job_submit and job_modify hold.
+#[doc(alias = "_alt_part_test")]
+pub(crate) fn followed<'r>(request: impl FnOnce() -> Request<'r>) -> Option<Vec<u8>> {
+    // SAFETY: slurmctld's own variable, changed under its partition write lock.
+    let changed = unsafe { slurm_sys::last_part_update };
+    let mut seen = SEEN.lock().unwrap_or_else(PoisonError::into_inner);
+    if !seen.1 || seen.0 != changed {
+        *seen = looked(changed);
+    }
+    if seen.2 { in_alternates(&request()) } else { None }
+}
+
+#[cold]
+fn looked(changed: time_t) -> (time_t, bool, bool) {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs());
+    let mut any = false;
+    partition::each(&mut |part| any |= to(part).is_some_and(|to| !to.is_empty()));
+    (changed, time_t::try_from(now).is_ok_and(|now| now > changed), any)
+}
+
+#[cold]
+fn in_alternates(request: &Request) -> Option<Vec<u8>> {
+    let look = |name: &[u8]| text::with_c_string(name, |name| partition::shown(name, to))?;
+    let ends: Vec<(&[u8], Option<Vec<u8>>)> =
+        partition::named(request)?.into_iter().map(|name| (name, end(name, look))).collect();
+    let all: Vec<&[u8]> = ends.iter().map(|(name, end)| end.as_deref().unwrap_or(name)).collect();
+    ends.iter().any(|(_, end)| end.is_some()).then(|| all.join(&b','))
+}
+
+/// The partition to which this one passes its jobs on, perhaps an empty name; `None` if it takes them.
+fn to(part: &partition_info_t) -> Option<Vec<u8>> {
+    // SAFETY: null or a C string of the record, which lives as long as it.
+    let alternate = unsafe { text::bytes(part.alternate) }.unwrap_or_default();
+    (u32::from(part.state_up) & slurm_sys::PARTITION_SUBMIT == 0).then(|| alternate.to_vec())
+}
+
+/// The first partition in the chain of one that takes jobs. Slurm refuses jobs if the chain has none.
+fn end(name: &[u8], look: impl Fn(&[u8]) -> Option<Vec<u8>>) -> Option<Vec<u8>> {
+    let mut at = look(name)?;
+    for _ in 0..LONGEST {
+        match look(&at) {
+            Some(next) => at = next,
+            None => return Some(at).filter(|at| !at.is_empty()),
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::end;
+
+    #[test]
+    fn jobs_go_to_the_first_partition_that_takes_some() {
+        for (chain, expected) in [
+            (&[("a", "b")][..], Some("b")),
+            (&[("a", "c"), ("c", "b")], Some("b")),
+            (&[("b", "a")], None),
+            (&[("a", "c"), ("c", "a")], None),
+            (&[("a", "")], None),
+        ] {
+            let look = |name: &[u8]| {
+                let found = chain.iter().find(|(from, _)| from.as_bytes() == name);
+                found.map(|(_, to)| to.as_bytes().to_vec())
+            };
+            assert_eq!(end(b"a", look), expected.map(|name| name.as_bytes().to_vec()), "{chain:?}");
+        }
+    }
+}
