@@ -40,6 +40,15 @@ impl Correction {
         Correction { beyond: self.beyond, open: self.open.clone(), ..Correction::of(&said) }
     }
 
+    /// Names also where this update moves the job.
+    pub(super) fn move_to(&mut self, said: &Request) {
+        let names = [said.qos, said.account, said.partition, said.reservation];
+        let Description { qos, account, partition, reservation, .. } = &mut self.said;
+        for (place, name) in [qos, account, partition, reservation].into_iter().zip(names) {
+            *place = place.take().or_else(|| name.filter(|name| !name.is_empty()).map(<[u8]>::to_vec));
+        }
+    }
+
     /// Sets some of the strings.
     pub(super) fn set(&mut self, fields: impl IntoIterator<Item = (Field, Vec<u8>)>) {
         for (field, text) in fields {

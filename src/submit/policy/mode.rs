@@ -5,12 +5,12 @@ use super::refusal::plain;
 use super::retype::filled;
 use super::under::Under;
 use super::{
-    Accounting, Because, Change, Command, DefaultQos, Fault, GPU, Ground, Judgement, LimitAdvice, Mode,
-    Owner, Refusal, Remark, Rule, Ruling,
+    Accounting, Because, Change, Command, Fault, GPU, Ground, Judgement, LimitAdvice, Mode, Owner, Refusal,
+    Remark, Rule, Ruling,
 };
 use crate::mend::mended;
 use crate::submit::grammar::Gres;
-use crate::submit::request::{Field, Names, Partitions, Qos, Request};
+use crate::submit::request::{Field, Names, Partitions, Request};
 use crate::text::pattern::{Case, Patterns};
 
 impl<A: Accounting> Judgement<'_, '_, A> {
@@ -69,18 +69,8 @@ impl<A: Accounting> Judgement<'_, '_, A> {
 
     /// The mode of the job's QOS, or of its default QOS if it names none; if there are several, the strictest.
     fn strictest_mode(&self) -> Mode {
-        let mode = |name: &[u8]| self.policy.mode(name);
-        let of_qos = |qos: A::Qos| mode(self.accounting.name(qos));
-        let modes: Vec<Mode> = match self.request.wanted_qos() {
-            Qos::One(name) => vec![mode(name)],
-            Qos::List(names) => names.of_qoses().into_iter().map(mode).collect(),
-            Qos::Default => match self.accounting.default_qos(self.request) {
-                DefaultQos::None => vec![mode(b"")],
-                DefaultQos::One(qos) => vec![of_qos(qos)],
-                DefaultQos::OneOf(candidates) => candidates.into_iter().map(of_qos).collect(),
-            },
-        };
-        strictest(&modes)
+        let names = self.names_of_qoses(self.request).into_iter();
+        strictest(&names.map(|name| self.policy.mode(name)).collect::<Vec<_>>())
     }
 
     /// Whether an update ends a job's exemption, during which it may have got GPUs that Slurm doesn't show.

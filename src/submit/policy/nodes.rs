@@ -10,7 +10,7 @@ use super::{
 };
 use crate::mend::mended;
 use crate::submit::grammar::{Gres, Token};
-use crate::submit::request::{Field, Parsed, Partitions, Qos, Request};
+use crate::submit::request::{Field, Names, Parsed, Partitions, Qos, Request};
 
 impl<A: Accounting> Judgement<'_, '_, A> {
     /// GPUs per task, whose tasks don't fill their nodes. Slurm counts the GPUs of the tasks, but on each node it may
@@ -188,6 +188,14 @@ impl<A: Accounting> Judgement<'_, '_, A> {
                 DefaultQos::OneOf(candidates) => candidates,
             },
         }
+    }
+
+    /// The names of the QOSes of which the job gets one, whether they exist or not; if there is none, an empty name.
+    pub(super) fn names_of_qoses<'s>(&'s self, request: &Request<'s>) -> Vec<&'s [u8]> {
+        let default =
+            || self.possible_qoses(request).into_iter().map(|qos| self.accounting.name(qos)).collect();
+        let names = request.qos.map_or_else(default, |list| Names::of(list).of_qoses());
+        if names.is_empty() { vec![b""] } else { names }
     }
 
     /// More GPUs of a type than a limit of the QOS allows at once.

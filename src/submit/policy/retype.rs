@@ -1,6 +1,7 @@
 //! Gives a request's GPUs types that count: which type, and how each of its strings changes.
 
 use super::Correction;
+use super::governed::invented;
 use super::merged::{Now, before, rewritten, written};
 use super::under::Under;
 use super::{Accounting, Field, GPU, Gres, Judgement, Offer, Parsed, Rule};
@@ -179,11 +180,12 @@ impl<A: Accounting> Judgement<'_, '_, A> {
     fn add_for_tasks(&self, request: &Parsed, fields: &mut Fields, chosen: &[&Choice]) {
         let Some(choice) = chosen.iter().find(|choice| choice.gres == GPU) else { return };
         let now = request.with(fields);
-        let each = u32::from(request.ntasks_per_tres());
-        if each == 0 || now.names(|gres| gres.name == GPU && gres.gres_type.is_some()).is_some() {
+        if request.ntasks_per_tres() == 0
+            || now.names(|gres| gres.name == GPU && gres.gres_type.is_some()).is_some()
+        {
             return;
         }
-        let count = u64::from(request.num_tasks.unwrap_or(1).div_ceil(each).max(1));
+        let count = invented(request);
         let token = written(Gres { name: GPU, gres_type: Some(&choice.gres_type), count }, request.spelling);
         let text = before(token, now.tres_per_job);
         fields.retain(|(field, _)| *field != Field::Job);

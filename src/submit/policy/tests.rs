@@ -359,6 +359,7 @@ mod entries;
 mod modes;
 mod shares;
 mod site;
+mod tried;
 mod updates;
 mod zeros;
 

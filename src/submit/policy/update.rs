@@ -90,14 +90,17 @@ impl<'a, A: Accounting> Judgement<'_, 'a, A> {
 
     /// What is wrong with the job under its new names and with everything else as it is, if it isn't let pass.
     fn left_behind(&self, passed: &mut Vec<Remark>) -> Option<Fault> {
-        let (_, existing) = self.update.filter(|_| self.moves() && mended("moves-by-halves"))?;
+        let (update, existing) = self.update.filter(|_| self.moves() && mended("moves-by-halves"))?;
         let moved = existing.with_names_of(self.request);
         let refusal = |ground: Ground| self.refusal(Rule::OldRequestStays, ground);
         let case = Judgement::new(&moved, self.policy, self.accounting, None);
         match case.judged() {
             Err(fault) => {
                 let mut left = refusal(fault.ground);
-                left.correction = fault.correction;
+                left.correction = fault.correction.map(|mut correction| {
+                    correction.move_to(&update.request);
+                    correction
+                });
                 Some(left)
             }
             Ok(accepted) => {

@@ -16,7 +16,7 @@ use super::super::{
 use super::load::{Excess, Load};
 use crate::mend::mended;
 use crate::submit::grammar::Token;
-use crate::submit::request::{Field, Names, Parsed, Partitions, Request};
+use crate::submit::request::{Field, Parsed, Partitions, Request};
 use crate::text::pattern::Case;
 
 impl<'r, A: Accounting> Judgement<'r, '_, A> {
@@ -113,7 +113,7 @@ impl<'r, A: Accounting> Judgement<'r, '_, A> {
     /// may be any that a record names, or another.
     fn in_each_place<'s, T>(
         &'s self,
-        request: &Request,
+        request: &Request<'s>,
         mut look: impl FnMut(&[u8], &[u8]) -> Option<T> + 's,
     ) -> Option<T> {
         let records = || self.policy.partition_records.iter().flat_map(|record| record.names.iter());
@@ -127,13 +127,7 @@ impl<'r, A: Accounting> Judgement<'r, '_, A> {
         if !self.policy.records.iter().any(of_qos) {
             return in_qos(b"");
         }
-        if let Some(list) = request.qos {
-            return Names::of(list).each().into_iter().find_map(in_qos);
-        }
-        match self.possible_qoses(request) {
-            none if none.is_empty() => in_qos(b""),
-            qoses => qoses.into_iter().find_map(|qos| in_qos(self.accounting.name(qos))),
-        }
+        self.names_of_qoses(request).into_iter().find_map(in_qos)
     }
 
     /// A token that Slurm may read as another number of GPUs than the plain tokens show.
