@@ -1,9 +1,7 @@
 //! The variables that tell a job's programs which GPU they have, and how much of it. Pure: made from the ledger's
 //! entry.
 
-mod inherited;
-
-pub use inherited::{inherited, misleading};
+pub mod inherited;
 
 use crate::config::{FrameworkEnv, NodeConfig, VisibleDevices};
 use crate::gpu::is_same_pci;

@@ -197,20 +197,21 @@ impl Ledger {
     }
 
     /// Marks a job whose prolog wasn't done, if that has recorded this start of it: the job's steps would take the rest
-    /// as done. Returns whether it is marked; gives up after `wait`.
+    /// as done. Drops an earlier start's entry, which they would take as theirs. Returns whether the job is marked;
+    /// gives up after `wait`.
     ///
     /// # Errors
     /// The entry can't be read, the lock is taken, or the mark can't be written.
     pub fn fail_recorded(&self, key: JobKey, reason: &str, wait: Duration) -> Result<bool, LedgerError> {
-        let is_it = |entry: &Entry| entry.key == key && entry.has_gpus();
-        if !self.find(key.id)?.is_some_and(|entry| is_it(&entry)) {
+        if self.find(key.id)?.is_none() {
             return Ok(false);
         }
         let locked = self.lock(wait)?;
         // The epilog may have run in the meantime.
-        match self.find(key.id)?.filter(is_it) {
-            Some(entry) => locked.fail(key, entry.user_id, reason).map(|()| true),
-            None => Ok(false),
+        match self.find(key.id)? {
+            Some(entry) if entry.key != key => locked.forget(key.id, Some(key.restart)).map(|_| false),
+            Some(entry) if entry.has_gpus() => locked.fail(key, entry.user_id, reason).map(|()| true),
+            _ => Ok(false),
         }
     }
 
@@ -277,17 +278,38 @@ impl Locked<'_> {
     /// # Errors
     /// The mark can't be written, or the job has an entry of another version.
     pub fn fail(&self, key: JobKey, user_id: u32, reason: &str) -> Result<(), LedgerError> {
-        let mut entry = match self.ledger.read(&key.id.to_string()) {
+        let entry = match self.ledger.read(&key.id.to_string()) {
             Ok(entry) if entry.key == key => entry,
-            // A step doesn't always know which start it belongs to.
-            Ok(entry) if entry.has_gpus() && entry.user_id == user_id && entry.key.restart > key.restart => {
-                entry
-            }
             Err(damage @ (Damage::OtherVersion(_) | Damage::Unreadable(_))) => {
                 return Err(LedgerError::Entry(self.ledger.of_job(key.id), damage));
             }
             Ok(_) | Err(_) => Entry::without_gpus(key, user_id),
         };
+        self.mark(entry, reason)
+    }
+
+    /// The same by the job's extern step, which doesn't know which start of the job it belongs to (Slurm tells no
+    /// slurmstepd). With `PrologFlags=RunInJob` the prolog comes after it, and knows the mark by `witness`.
+    ///
+    /// # Errors
+    /// As for `fail`.
+    pub fn fail_as(
+        &self,
+        witness: Option<Witness>,
+        (job_id, user_id): (u32, u32),
+        reason: &str,
+    ) -> Result<(), LedgerError> {
+        let entry = match self.ledger.read(&job_id.to_string()) {
+            Ok(entry) if entry.user_id == user_id && entry.may_be_of(witness) => entry,
+            Err(damage @ (Damage::OtherVersion(_) | Damage::Unreadable(_))) => {
+                return Err(LedgerError::Entry(self.ledger.of_job(job_id), damage));
+            }
+            Ok(_) | Err(_) => Entry::without_gpus(JobKey { id: job_id, restart: 0 }, user_id),
+        };
+        self.mark(Entry { witness, ..entry }, reason)
+    }
+
+    fn mark(&self, mut entry: Entry, reason: &str) -> Result<(), LedgerError> {
         // The prolog may run twice.
         let is_new = entry.failure.is_none();
         entry.failure = Some(one_line(reason));

@@ -12,7 +12,7 @@ use crate::choose::{self, PlacementRules};
 use crate::config::{NodeConfig, OnCollision, Placement, UnitsPerGpu};
 use crate::gpu::{self, Detail, DeviceError, Gpu, Inventory, Roots, Unfit};
 use crate::job::{JobKey, NodeJob};
-use crate::ledger::{Entry, Garbage, Holding, Ledger, LedgerError, Listing, Locked};
+use crate::ledger::{Entry, Garbage, Holding, Ledger, LedgerError, Listing, Locked, extern_step_above};
 use crate::mps::service;
 use crate::nvml::answer::Measured;
 
@@ -147,6 +147,9 @@ pub fn place(node: Node, job: &NodeJob, ask: &mut impl Ask, now: u64) -> Result<
     if node.config.placement == Placement::Off {
         return Ok(Placed::NotOurs);
     }
+    if let Some(entry) = failed_before(node, job.key.id) {
+        return Ok(Placed::Before(entry));
+    }
     if job.has_nothing() {
         // Most jobs come here, without any look at the node's devices. The number may be that of an old job whose
         // epilog never succeeded.
@@ -173,6 +176,15 @@ pub fn place(node: Node, job: &NodeJob, ask: &mut impl Ask, now: u64) -> Result<
         error.mark(node.config, node.ledger, job)?;
     }
     placed
+}
+
+/// With `PrologFlags=RunInJob` the job's extern step comes before the prolog. If it could not be fenced, it has marked
+/// the job, and the mark stays.
+fn failed_before(node: Node, job_id: u32) -> Option<Entry> {
+    let entry = node.ledger.find(job_id).ok()??;
+    let witness = entry.witness.filter(|_| entry.failure.is_some())?;
+    let above = extern_step_above(&node.roots.proc, std::process::id(), job_id);
+    (above == Some(witness)).then_some(entry)
 }
 
 /// The node's GPUs, and what they are doing if NVML answered in time.

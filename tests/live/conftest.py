@@ -169,7 +169,9 @@ mixed_nodes = clusters(
 )
 # Builds whose fence fails when asked to.
 unfenced = placed_clusters(
-    "u", ["own", "override"], example, plugins=lambda release: TOP / "target/lab-panic" / release
+    "u", ["own", "override", "run-in-job"],
+    lambda one: [EXAMPLES / "own", CASES / one] if one == "run-in-job" else example(one),
+    since={"run-in-job": "24.05"}, plugins=lambda release: TOP / "target/lab-panic" / release,
 )
 # The same with NVIDIA's own MPS daemon for each user and GPU.
 mps = clusters("mps", conf=[EXAMPLES / "surf-mps"], nvidia=True, cgroup=either, locked_maps=True)

@@ -40,6 +40,22 @@ def test_an_ssh_session_opens_no_other_gpu(node):
     assert found == ([set()] if node.kind == "run-in-job" else [{int(gpu)}])
 
 
+def test_what_an_earlier_start_left_is_not_the_jobs(node):
+    """An entry with the job's number, its user and another extern step: its GPU may be another job's by now."""
+    first = node.sbatch(HALF)
+    gpu = node.wait(lambda: str(node.ledger().get(first, "")), "the entry")
+    job = node.sbatch("--hold", HALF, script=f"{OPEN}; sleep 60")
+    left, left_by = f"/run/gpushare/jobs/{job}", "/^witness=/d; s/^end/witness=1 1\\nend/"
+    node.ok(f"sed 's/^job=.*/job={job}/; {left_by}' /run/gpushare/jobs/{first} >{left}")
+    node.ok(["scontrol", "release", job])
+    node.wait(lambda: opened(node.output(job)), "the job's output")
+    own = node.ledger()[job]
+    assert opened(node.output(job)) == [{own}] and own != int(gpu)
+    found = opened(entered(node, job, "alice", OPEN))
+    assert found == ([set()] if node.kind == "run-in-job" else [{own}])
+    assert "witness=1 1" not in node.ok(f"cat {left}")
+
+
 def test_a_share_whose_epilog_never_ran_is_taken_back_when_its_job_is_over(node):
     if node.kind != "run-in-job":
         pytest.skip("the witness is the extern step's own, as in test_placements")

@@ -16,7 +16,8 @@ use gpushare_node::exec::{self, AskError};
 use gpushare_node::fence::bpf::Bpf;
 use gpushare_node::fence::locate::{Hierarchy, mount_point};
 use gpushare_node::fence::{Access, Fault, Fence, access, v1, v2};
-use gpushare_node::gpu::{Foreign, Gpu, Inventory, Roots};
+use gpushare_node::gpu::foreign::Foreign;
+use gpushare_node::gpu::{Gpu, Inventory, Roots};
 
 use super::finding::Finding;
 use crate::error::FileError;

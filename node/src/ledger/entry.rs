@@ -106,6 +106,12 @@ impl Entry {
         Entry { key, user_id, failure: None, holding: Holding::Nothing, gpus, since: 0, given, witness: None }
     }
 
+    /// Whether it may be of the start whose extern step `witness` is: it was noted by that one, or by none yet. With
+    /// another's it is of an earlier start, or of an old job with the same number.
+    pub fn may_be_of(&self, witness: Option<Witness>) -> bool {
+        self.witness.is_none() || self.witness == witness
+    }
+
     /// Whether it holds GPUs, which no other job should get.
     pub fn has_gpus(&self) -> bool {
         self.holding != Holding::Nothing

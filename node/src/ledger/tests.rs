@@ -136,8 +136,11 @@ fn a_job_whose_prolog_was_not_done_fails_if_that_start_of_it_is_recorded() {
     let fail = |restart| ledger.fail_recorded(JobKey { id: 7, restart }, "stopped", SOON);
     assert!(!fail(1).unwrap() && !ledger.is_there(), "a node without shares");
     ledger.lock(SOON).unwrap().record(&entry(7, 1)).unwrap();
+    assert!(!fail(0).unwrap());
+    assert_eq!(ledger.find(7).unwrap(), Some(entry(7, 1)), "it is of a later start");
     assert!(!fail(2).unwrap());
-    assert_eq!(failure(&ledger, 7), None);
+    assert_eq!(ledger.find(7).unwrap(), None, "the steps would have the earlier start's GPU");
+    ledger.lock(SOON).unwrap().record(&entry(7, 1)).unwrap();
     let held = ledger.lock(SOON).unwrap();
     assert!(matches!(fail(1), Err(LedgerError::Busy(..))));
     drop(held);
@@ -170,12 +173,6 @@ fn a_failure_is_one_printable_line_until_the_job_leaves_or_gets_its_gpu() {
     assert_eq!(failure(&ledger, 7), None);
     fail(key, "why");
     assert_eq!(ledger.list().unwrap().entries.len(), 1, "it keeps its GPU");
-    // slurmstepd doesn't know which start of the job it belongs to.
-    locked.record(&entry(7, 1)).unwrap();
-    fail(JobKey { id: 7, restart: 0 }, "of a step");
-    let kept = ledger.find(7).unwrap().unwrap();
-    assert!(kept.has_gpus() && kept.key == key, "{kept:?}");
-    assert_eq!(kept.failure.as_deref(), Some("of a step"));
     std::fs::write(&path, "garbage").unwrap();
     fail(key, "why");
     assert_eq!(failure(&ledger, 7).as_deref(), Some("why"));
@@ -186,6 +183,27 @@ fn a_failure_is_one_printable_line_until_the_job_leaves_or_gets_its_gpu() {
     assert_eq!(failure(&ledger, 7).as_deref(), Some("why"));
     locked.forget(7, None).unwrap();
     assert!(path.symlink_metadata().is_err());
+}
+
+#[test]
+fn an_extern_step_marks_its_own_start_whichever_that_is() {
+    let (_dir, ledger) = ledger();
+    let locked = ledger.lock(SOON).unwrap();
+    let [own, others] = [7, 8].map(|pid| Some(Witness { pid, start: 1 }));
+    for (before, kept) in [
+        (Some(entry(7, 1)), true),
+        (Some(Entry { witness: own, ..entry(7, 1) }), true),
+        (Some(Entry { witness: others, ..entry(7, 1) }), false),
+        (Some(Entry { user_id: 2002, ..entry(7, 1) }), false),
+        (None, false),
+    ] {
+        locked.forget(7, None).unwrap();
+        before.iter().for_each(|entry| locked.record(entry).unwrap());
+        locked.fail_as(own, (7, 2001), "no fence").unwrap();
+        let found = ledger.find(7).unwrap().unwrap();
+        assert_eq!((found.failure.as_deref(), found.witness), (Some("no fence"), own));
+        assert_eq!((found.has_gpus(), found.user_id), (kept, 2001), "{before:?}");
+    }
 }
 
 mod alive;

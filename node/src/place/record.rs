@@ -12,7 +12,7 @@ use crate::config::{ForeignProcesses, Nvml, Placement};
 use crate::environment;
 use crate::gpu::{Detail, Inventory};
 use crate::job::{JobKey, NodeJob};
-use crate::ledger::{Entry, Given, Holding, LedgerError, Locked, Witness, extern_step_above};
+use crate::ledger::{Entry, Given, Holding, LedgerError, Locked, Witness, extern_step_above, is_gone};
 
 /// Records what a job has, unless it is already recorded.
 ///
@@ -73,7 +73,10 @@ fn attempt(
     let ledger = node.ledger.lock(LOCK_WAIT)?;
     match node.ledger.find(job.key.id) {
         Ok(Some(entry))
-            if entry.key == job.key && entry.user_id == job.user_id && allocation.is_of(&entry) =>
+            if entry.key == job.key
+                && entry.user_id == job.user_id
+                && allocation.is_of(&entry)
+                && is_of_this_start(node, &entry, witness) =>
         {
             return Ok(Attempt::Before(entry));
         }
@@ -124,6 +127,13 @@ fn attempt(
     let wrong = ledger.tell_exporters(node.config, node.roots);
     notices.extend(wrong.into_iter().map(|(key, error)| Notice::Exporter(key, error)));
     Ok(Attempt::Now(entry))
+}
+
+/// Whether the entry is not of an old job with the same number: by the extern step above, or else by the one that has
+/// noted itself, which is then still there.
+fn is_of_this_start(node: Node, entry: &Entry, above: Option<Witness>) -> bool {
+    let is_there = |witness| !is_gone(&node.roots.proc, &witness);
+    entry.may_be_of(above) || (above.is_none() && entry.witness.is_some_and(is_there))
 }
 
 /// What the steps of a share need.

@@ -59,11 +59,6 @@ impl Step<'_> {
         self.number(slurm_sys::S_JOB_UID)
     }
 
-    /// Which start of the job this is: 0 unless it was requeued.
-    pub fn restart(self) -> u32 {
-        self.number(slurm_sys::S_SLURM_RESTART_COUNT).unwrap_or(0)
-    }
-
     /// The number of tasks of this step on this node.
     pub fn local_tasks(self) -> u32 {
         self.number(slurm_sys::S_JOB_LOCAL_TASK_COUNT).unwrap_or(1)

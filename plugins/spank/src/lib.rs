@@ -30,11 +30,11 @@ use std::path::Path;
 use std::time::Duration;
 
 use gpushare_node::config::NodeConfig;
-use gpushare_node::environment::{PYTORCH, SHARD_MEMORY, agree, inherited, misleading};
+use gpushare_node::environment::inherited::{inherited, misleading};
+use gpushare_node::environment::{PYTORCH, SHARD_MEMORY, agree};
 use gpushare_node::fence::Fault;
 use gpushare_node::fence::access;
 use gpushare_node::fence::mend::Mender;
-use gpushare_node::job::JobKey;
 use gpushare_node::ledger::{Entry, Ledger, Witness};
 use gpushare_node::memory::{self, Limited};
 use gpushare_node::mps::Reach;
@@ -68,6 +68,10 @@ static WITNESS: Mutex<Option<Witness>> = Mutex::new(None);
 /// Opens the job's GPU again if this step ends without its fence.
 static MENDER: Mutex<Option<Mender>> = Mutex::new(None);
 
+fn witness() -> Option<Witness> {
+    *WITNESS.lock()
+}
+
 fn with_state<T>(work: impl FnOnce(&mut StepState) -> T) -> T {
     // After a panic this is the state that was left; its page still tells the tasks that no fence is up.
     work(&mut STATE.lock())
@@ -88,12 +92,12 @@ fn init(step: Step, arguments: &[Vec<u8>]) -> ReturnCode {
             *WITNESS.lock() = start.map(|start| Witness { pid, start });
         }
         if state.may_fence()
-            && let Err(reason) = state.prepare(step)
+            && let Err(reason) = state.prepare(step, witness())
         {
-            let key = JobKey { id: step.job_id().unwrap_or(0), restart: step.restart() };
-            log::error!("spank/gpushare: job {}: GPUs not closed from the start: {reason}", key.id);
+            let id = step.job_id().unwrap_or(0);
+            log::error!("spank/gpushare: job {id}: GPUs not closed from the start: {reason}");
             if step.kind() == Kind::Extern {
-                tell_the_other_steps(step, key, &reason.to_string());
+                tell_the_other_steps(step, &reason.to_string());
                 return ReturnCode::Success;
             }
             // `srun --task-epilog` runs even for tasks that fail, so such a step must not begin. A batch step has no
@@ -114,7 +118,7 @@ fn user_init(step: Step, _arguments: &[Vec<u8>]) -> ReturnCode {
         let value = |name: &str| step.variable(name).map(|text| String::from_utf8_lossy(&text).into_owned());
         let mut names = inherited(value, has_gpus, state.placement());
         misleading(&mut names, has_gpus).into_iter().for_each(|name| remove(step, name));
-        state.read(step);
+        state.read(step, None);
         let given = if let StepState::Fenced(fenced) = &*state { fenced.variables.as_slice() } else { &[] };
         // The user's own value for PyTorch stays, but this isn't theirs. What the step is given is replaced.
         let is_replaced = |name: &str| name != PYTORCH && given.iter().any(|(known, _)| known == name);
@@ -130,13 +134,12 @@ fn task_post_fork(step: Step, _arguments: &[Vec<u8>]) -> ReturnCode {
     panic_if_asked(step, "task_post_fork");
     with_state(|state| {
         if step.kind() == Kind::Extern {
-            state.read(step);
+            state.read(step, witness());
         }
         match state {
             StepState::Fenced(fenced) => after_a_fork(step, fenced),
             StepState::Failed(error) if step.kind() == Kind::Extern => {
-                let key = JobKey { id: step.job_id().unwrap_or(0), restart: step.restart() };
-                tell_the_other_steps(step, key, &error.to_string());
+                tell_the_other_steps(step, &error.to_string());
             }
             StepState::Failed(_) | StepState::Unknown | StepState::Configured(..) | StepState::NotOurs => {}
         }
@@ -159,13 +162,13 @@ fn after_a_fork(step: Step, fenced: &mut Fenced) {
             FenceState::Up
         }
         Err(reason) => {
-            log::error!("spank/gpushare: job {}: no fence: {reason}", fenced.key.id);
+            log::error!("spank/gpushare: job {}: no fence: {reason}", fenced.job_id);
             FenceState::Failed(reason)
         }
     };
     match &verdict {
         FenceState::Failed(reason) if step.kind() == Kind::Extern => {
-            tell_the_other_steps(step, fenced.key, reason);
+            tell_the_other_steps(step, reason);
         }
         FenceState::Up if step.kind() == Kind::Extern => {
             if let Some((entry, config)) = &fenced.recorded {
@@ -180,18 +183,19 @@ fn after_a_fork(step: Step, fenced: &mut Fenced) {
 
 /// The extern step has no task that could fail. So the job's other steps must fail; otherwise an ssh session could
 /// bypass the fence.
-fn tell_the_other_steps(step: Step, key: JobKey, reason: &str) {
+fn tell_the_other_steps(step: Step, reason: &str) {
     let reason = format!("ssh sessions can't be fenced: {reason}");
-    let (ledger, user_id) = (Ledger::system(), step.user_id().unwrap_or(0));
-    if let Err(error) = ledger.lock(LOCK_WAIT).and_then(|locked| locked.fail(key, user_id, &reason)) {
-        log::error!("spank/gpushare: job {}: {error}", key.id);
+    let job = (step.job_id().unwrap_or(0), step.user_id().unwrap_or(0));
+    let marked = Ledger::system().lock(LOCK_WAIT).and_then(|locked| locked.fail_as(witness(), job, &reason));
+    if let Err(error) = marked {
+        log::error!("spank/gpushare: job {}: {error}", job.0);
     }
 }
 
 /// Notes this slurmstepd, which lives as long as the job: if it is gone but the entry is still there, the epilog never
 /// ran.
 fn stand_for(entry: &Entry) {
-    let Some(witness) = *WITNESS.lock() else { return };
+    let Some(witness) = witness() else { return };
     // A prolog that this slurmstepd ran has noted it already.
     if entry.witness == Some(witness) {
         return;
@@ -242,7 +246,7 @@ fn task_init(step: Step, _arguments: &[Vec<u8>]) -> ReturnCode {
 /// Checks the fence, and that the task reaches its MPS daemon: without the daemon it would run without limits.
 fn check(fenced: &Fenced) -> Result<(), TaskError> {
     // The extern step may have failed after this step was read. An error here would have occurred then, too.
-    if let Ok(Some(Entry { failure: Some(reason), .. })) = Ledger::system().find(fenced.key.id) {
+    if let Ok(Some(Entry { failure: Some(reason), .. })) = Ledger::system().find(fenced.job_id) {
         return Err(TaskError::Told(reason));
     }
     check_fence(fenced)?;
@@ -316,7 +320,7 @@ fn set_environment(step: Step, fenced: &Fenced) {
             continue;
         }
         if !step.set_variable(&name, &value) {
-            log::error!("spank/gpushare: job {}: {name} could not be set", fenced.key.id);
+            log::error!("spank/gpushare: job {}: {name} could not be set", fenced.job_id);
         }
     }
 }

@@ -11,9 +11,9 @@ use gpushare_node::config::{self, NodeConfig, OnMpsFailure, Placement};
 use gpushare_node::environment;
 use gpushare_node::fence::Fence;
 use gpushare_node::fence::mend::Mender;
-use gpushare_node::gpu::{Foreign, Gpu, Roots};
-use gpushare_node::job::JobKey;
-use gpushare_node::ledger::{Entry, Holding, Ledger, LedgerError};
+use gpushare_node::gpu::foreign::Foreign;
+use gpushare_node::gpu::{Gpu, Roots};
+use gpushare_node::ledger::{Entry, Holding, Ledger, LedgerError, Witness};
 use gpushare_node::mps::{Reach, reach};
 use gpushare_slurm::daemon;
 use gpushare_slurm::shared_page::SharedPage;
@@ -63,8 +63,8 @@ pub struct Prepared {
 
 /// A step with a fence.
 pub struct Fenced {
-    /// The job, and which of its starts.
-    pub key: JobKey,
+    /// The job's number.
+    pub job_id: u32,
     /// Why its tasks fail before their programs start. Other processes, such as an ssh session or a task epilog, can
     /// then open no GPU.
     pub refused: Option<Refused>,
@@ -130,9 +130,11 @@ impl StepState {
     /// must find to reach the job's MPS daemon. Both need root. If nothing is known, Slurm's own fence applies, except
     /// under `own`, where Slurm has none.
     ///
+    /// `witness` is the process of an extern step.
+    ///
     /// # Errors
     /// /dev or /proc can't be read, or the kernel refuses what closes a GPU.
-    pub fn prepare(&mut self, step: Step) -> Result<(), StepError> {
+    pub fn prepare(&mut self, step: Step, witness: Option<Witness>) -> Result<(), StepError> {
         let StepState::Configured(config, prepared) = self else { return Ok(()) };
         let none = NodeConfig::default();
         let (config, closes) = match config {
@@ -144,23 +146,25 @@ impl StepState {
         }
         let job_id = step.job_id().unwrap_or(0);
         let entry = Ledger::system().find(job_id).ok().flatten();
-        // An entry of another user belongs to an old job with the same number.
-        let entry = entry.filter(|entry| Some(entry.user_id) == step.user_id() && entry.has_gpus());
+        let entry = entry.filter(|entry| is_of(entry, step, witness) && entry.has_gpus());
         let entry = entry.map(|entry| complete(config, entry));
         if let Some(entry) = &entry {
             let may_run_without = config.on_mps_failure == OnMpsFailure::Run;
             prepared.reach = entry.given.daemon.as_deref().map(|folder| reach(folder, may_run_without));
         }
         let opens = entry.as_ref().is_some_and(|entry| widens(config, entry));
+        if step.kind() == Kind::Extern {
+            // No program of the user's needs a GPU here before the final fence, and none gets one if that fails.
+            if entry.is_some() || closes || config.closes_without_entry() {
+                prepared.known.close(&fence_around(config, &[])?)?;
+            }
+            return Ok(());
+        }
         let own = match entry {
             Some(Entry { failure: None, gpus, .. }) => gpus,
             _ if closes => Vec::new(),
             _ => return Ok(()),
         };
-        if step.kind() == Kind::Extern {
-            // No program of the user's needs a GPU here before the final fence, and none gets one if that fails.
-            return Ok(prepared.known.close(&fence_around(config, &[])?)?);
-        }
         let fence = fence_around(config, &own)?;
         prepared.mender = if opens { mender(&fence) } else { None };
         prepared.known.close(&fence)?;
@@ -168,15 +172,15 @@ impl StepState {
         Ok(())
     }
 
-    /// Looks the job up in the ledger, which all users can read.
-    pub fn read(&mut self, step: Step) {
+    /// Looks the job up in the ledger, which all users can read. `witness` is the process of an extern step.
+    pub fn read(&mut self, step: Step, witness: Option<Witness>) {
         let (config, prepared) = match std::mem::replace(self, StepState::Unknown) {
             StepState::Configured(config, prepared) => (config, prepared),
             read => return *self = read,
         };
         let read = match config {
             Ok(config) if config.placement == Placement::Off => Ok(StepState::NotOurs),
-            Ok(config) => of_job(&config, step, prepared.fence),
+            Ok(config) => of_job(&config, (step, witness), prepared.fence),
             Err(error) => without_rules(step, error),
         };
         *self = read.unwrap_or_else(StepState::Failed);
@@ -187,15 +191,25 @@ impl StepState {
     }
 }
 
-fn of_job(config: &NodeConfig, step: Step, fence: Option<(Vec<Gpu>, Fence)>) -> Result<StepState, StepError> {
+/// Whether the entry is of the step's job: not of another user's old job with the same number, and, for an extern step,
+/// not of an earlier start of the job. Before any other step the prolog has replaced such an entry, but with
+/// `PrologFlags=RunInJob` it comes after the extern step.
+fn is_of(entry: &Entry, step: Step, witness: Option<Witness>) -> bool {
+    Some(entry.user_id) == step.user_id() && (step.kind() != Kind::Extern || entry.may_be_of(witness))
+}
+
+fn of_job(
+    config: &NodeConfig,
+    (step, witness): (Step, Option<Witness>),
+    fence: Option<(Vec<Gpu>, Fence)>,
+) -> Result<StepState, StepError> {
     let job_id = step.job_id().ok_or(StepError::NoJob)?;
     match Ledger::system().find(job_id) {
         Err(error) => in_doubt(config, step, error),
         Ok(Some(Entry { failure: Some(reason), .. })) => {
             all_closed(config, step, Some(Refused::Marked(reason)))
         }
-        // An entry of another user belongs to an old job with the same number.
-        Ok(Some(entry)) if Some(entry.user_id) == step.user_id() => {
+        Ok(Some(entry)) if is_of(&entry, step, witness) => {
             let fence = match fence {
                 Some((own, fence)) if own == entry.gpus => fence,
                 _ => fence_around(config, &entry.gpus)?,
@@ -216,7 +230,7 @@ fn complete(config: &NodeConfig, mut entry: Entry) -> Entry {
 }
 
 fn of_entry(config: &NodeConfig, entry: Entry, step: Step, fence: Fence) -> Result<StepState, StepError> {
-    let (key, is_share) = (entry.key, matches!(entry.holding, Holding::Share { .. }));
+    let is_share = matches!(entry.holding, Holding::Share { .. });
     let widens = widens(config, &entry);
     let fence = Fence { widens, ..fence };
     // What we open is open in every step. What Slurm opens, it may close again for a step that requested less.
@@ -230,7 +244,7 @@ fn of_entry(config: &NodeConfig, entry: Entry, step: Step, fence: Fence) -> Resu
         variables: entry.given.variables.clone(),
         share_gpu: entry.share_gpu().map(|gpu| gpu.index),
         recorded: Some((entry, config.clone())),
-        ..fenced(key, fence)?
+        ..fenced(step, fence)?
     })))
 }
 
@@ -241,9 +255,8 @@ fn widens(config: &NodeConfig, entry: &Entry) -> bool {
 
 /// The state for a job without GPUs, or one that can't have its own.
 fn all_closed(config: &NodeConfig, step: Step, refused: Option<Refused>) -> Result<StepState, StepError> {
-    let key = JobKey { id: step.job_id().unwrap_or(0), restart: step.restart() };
     let fence = fence_around(config, &[])?;
-    Ok(StepState::Fenced(Box::new(Fenced { refused, ..fenced(key, fence)? })))
+    Ok(StepState::Fenced(Box::new(Fenced { refused, ..fenced(step, fence)? })))
 }
 
 /// The state if the ledger can't be read.
@@ -301,10 +314,10 @@ fn fence_around(config: &NodeConfig, own: &[Gpu]) -> Result<Fence, StepError> {
     Ok(Fence::around(own, closed))
 }
 
-fn fenced(key: JobKey, fence: Fence) -> Result<Fenced, StepError> {
+fn fenced(step: Step, fence: Fence) -> Result<Fenced, StepError> {
     let page = SharedPage::new().map_err(StepError::Page)?;
     Ok(Fenced {
-        key,
+        job_id: step.job_id().unwrap_or(0),
         refused: None,
         recorded: None,
         check: fence.clone(),

@@ -3,8 +3,9 @@
 use super::fake::{Fake, write};
 use super::*;
 use crate::config::GpuFiles;
+use crate::gpu::Device;
+use crate::gpu::foreign::Foreign;
 use crate::gpu::gres_conf;
-use crate::gpu::{Device, Foreign};
 
 fn listed(files: &str) -> Files {
     Files::of(&GpuFiles::parse(files).unwrap(), None, None).unwrap()

@@ -68,3 +68,39 @@ fn who_finds_no_room_marks_no_job_that_another_prolog_has_placed() {
     }
     assert_eq!(place.ledger.list().unwrap().failures, [(2, error.to_string())]);
 }
+
+#[test]
+fn a_mark_of_the_extern_step_above_outlives_the_prolog() {
+    let mut place = Place::new("");
+    let proc = place.dir.path().join("proc");
+    let process = |pid: u32, name: &str, parent: u32, title: &str| {
+        let dir = proc.join(pid.to_string());
+        std::fs::create_dir_all(&dir).unwrap();
+        let stat = format!("{pid} ({name}) S {parent}{} 9 1\n", " 0".repeat(17));
+        std::fs::write(dir.join("stat"), stat).unwrap();
+        std::fs::write(dir.join("cmdline"), title).unwrap();
+        std::fs::write(dir.join("status"), "Uid:\t0\t0\t0\t0\nGid:\t0\t0\t0\t0\n").unwrap();
+    };
+    process(std::process::id(), "gpushare-prolog", 50, "gpushare-prolog");
+    process(50, "slurmstepd", 1, "slurmstepd: [1.extern]");
+    place.proc = Some(proc.clone());
+    let [own, earlier] = [50, 40].map(|pid| Some(Witness { pid, start: 9 }));
+    let mark = |witness| {
+        let locked = place.ledger.lock(LOCK_WAIT).unwrap();
+        locked.fail_as(witness, (1, 2001), "no fence").unwrap();
+    };
+    for start in [job(1, 40), whole(1, &[0]), whole(1, &[])] {
+        mark(own);
+        assert!(matches!(place.place(&start), Ok(Placed::Before(_))));
+        assert_eq!(place.failure(1).as_deref(), Some("no fence"));
+        release(&place.ledger, 1, Some(0)).unwrap();
+    }
+    mark(earlier);
+    assert_eq!(place.index(&job(1, 40)), 0);
+    assert_eq!(place.failure(1), None, "of an earlier start");
+    // An old job with the same number, whose entry was left.
+    place.witness(1, 40, 9);
+    place.ledger.lock(LOCK_WAIT).unwrap().fail(job(1, 40).key, 2001, "old").unwrap();
+    assert!(matches!(place.place(&job(1, 40)), Ok(Placed::Now(..))));
+    assert_eq!(place.failure(1), None);
+}
