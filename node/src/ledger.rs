@@ -278,14 +278,8 @@ impl Locked<'_> {
     /// # Errors
     /// The mark can't be written, or the job has an entry of another version.
     pub fn fail(&self, key: JobKey, user_id: u32, reason: &str) -> Result<(), LedgerError> {
-        let entry = match self.ledger.read(&key.id.to_string()) {
-            Ok(entry) if entry.key == key => entry,
-            Err(damage @ (Damage::OtherVersion(_) | Damage::Unreadable(_))) => {
-                return Err(LedgerError::Entry(self.ledger.of_job(key.id), damage));
-            }
-            Ok(_) | Err(_) => Entry::without_gpus(key, user_id),
-        };
-        self.mark(entry, reason)
+        let entry = self.entry_if(key.id, |entry| entry.key == key)?;
+        self.mark(entry.unwrap_or_else(|| Entry::without_gpus(key, user_id)), reason)
     }
 
     /// The same by the job's extern step, which doesn't know which start of the job it belongs to (Slurm tells no
@@ -299,14 +293,20 @@ impl Locked<'_> {
         (job_id, user_id): (u32, u32),
         reason: &str,
     ) -> Result<(), LedgerError> {
-        let entry = match self.ledger.read(&job_id.to_string()) {
-            Ok(entry) if entry.user_id == user_id && entry.may_be_of(witness) => entry,
-            Err(damage @ (Damage::OtherVersion(_) | Damage::Unreadable(_))) => {
-                return Err(LedgerError::Entry(self.ledger.of_job(job_id), damage));
-            }
-            Ok(_) | Err(_) => Entry::without_gpus(JobKey { id: job_id, restart: 0 }, user_id),
-        };
+        let entry = self.entry_if(job_id, |entry| entry.user_id == user_id && entry.may_be_of(witness))?;
+        let entry = entry.unwrap_or_else(|| Entry::without_gpus(JobKey { id: job_id, restart: 0 }, user_id));
         self.mark(Entry { witness, ..entry }, reason)
+    }
+
+    /// A job's entry, if it is the wanted one. What isn't an entry counts for nothing.
+    ///
+    /// # Errors
+    /// It may be, but it can't be read.
+    fn entry_if(&self, id: u32, wanted: impl Fn(&Entry) -> bool) -> Result<Option<Entry>, LedgerError> {
+        match self.ledger.find(id) {
+            Err(error @ LedgerError::Entry(_, Damage::OtherVersion(_) | Damage::Unreadable(_))) => Err(error),
+            found => Ok(found.ok().flatten().filter(wanted)),
+        }
     }
 
     fn mark(&self, mut entry: Entry, reason: &str) -> Result<(), LedgerError> {

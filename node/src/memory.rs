@@ -14,6 +14,7 @@ use crate::ledger::{Entry, Holding};
 use dmem::{CAPACITY_FILE, LIMIT_FILE, is_limited, limit_lines};
 
 use crate::nvml::{Trouble, limit_memory};
+use crate::proc::cgroup::job_folder_v2;
 
 mod dmem;
 
@@ -62,6 +63,17 @@ pub fn limit(config: &NodeConfig, entry: &Entry, cgroup: &Path) -> Result<Limite
         }
         Kernel::Would { file, lines } => write(file, &lines).map(|()| Limited::ByKernel),
         Kernel::Without => Ok(Limited::Not),
+    }
+}
+
+/// The same by a prolog that runs inside the job (`PrologFlags=RunInJob`). The job's extern step came before the entry.
+///
+/// # Errors
+/// As for `limit`.
+pub fn limit_from_inside(config: &NodeConfig, entry: &Entry) -> Result<Limited, MemoryError> {
+    match job_folder_v2(&read(Path::new("/proc/self/cgroup"))?) {
+        Some(cgroup) => limit(config, entry, &cgroup),
+        None => Ok(Limited::Not),
     }
 }
 

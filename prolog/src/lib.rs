@@ -9,6 +9,7 @@ use gpushare_node::config::{self, ForeignProcesses, NodeConfig, OnMpsFailure, Pl
 use gpushare_node::gpu::Roots;
 use gpushare_node::job::{JobKey, NodeJob, Noted, id_and_restart};
 use gpushare_node::ledger::{Entry, Ledger};
+use gpushare_node::memory;
 use gpushare_node::mps::{self, MpsError, Prepared};
 use gpushare_node::nvml::Nvml;
 use gpushare_node::nvml::answer::Measured;
@@ -130,6 +131,12 @@ fn place_job(job: &NodeJob, caller: u32) -> Result<(), WorkError> {
     let mut asked = Asked { node, nvml, slurm_conf: &slurm_conf, caller, answer: None, processes: None };
     let placed = place::place(node, job, &mut asked, now)?;
     report::placed(&placed);
+    if let Placed::Now(entry, _) = &placed
+        && entry.witness.is_some()
+        && let Err(error) = memory::limit_from_inside(&config, entry)
+    {
+        log::error!("job {}: its GPU memory is not limited: {error}", entry.key.id);
+    }
     if let (Placed::Now(entry, _), Some(seen), true) = (&placed, asked.processes, looks) {
         foreign::look(node, entry, &seen)?;
     }

@@ -111,10 +111,11 @@ by_whom = placed_clusters(
     "w", ["hooks-only", "both", "run-in-job"], lambda one: [EXAMPLES / "own", CASES / one], cgroups=["v2"],
     since={"run-in-job": "24.05"}, locked_maps=lambda release: True,
 )
-# What NVML says and does, for jobs that the prolog places and for those that the SPANK hooks place.
+# What NVML says and does, for jobs that the prolog places, also inside the job, and that the SPANK hooks place.
 measured = placed_clusters(
-    "m", ["own", "hooks-only"],
+    "m", ["own", "hooks-only", "run-in-job"],
     lambda one: [EXAMPLES / "own", *([CASES / one] if one != "own" else []), CASES / "nvml"], cgroups=["v2"],
+    since={"run-in-job": "24.05"},
 )
 # Prologs that run somewhere else, with MPS.
 mps_by_whom = placed_clusters(

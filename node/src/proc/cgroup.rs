@@ -11,6 +11,12 @@ pub fn job_folder(cgroup: &str) -> Option<PathBuf> {
     step.parent().map(Path::to_owned)
 }
 
+/// The same on cgroup v2, where that is mounted.
+pub fn job_folder_v2(cgroup: &str) -> Option<PathBuf> {
+    let step = paths(cgroup, "").find_map(step_of)?;
+    Some(Path::new("/sys/fs/cgroup").join(step.parent()?.strip_prefix("/").ok()?))
+}
+
 /// The process's folders in the hierarchies with that controller, from the text of /proc/self/cgroup.
 pub(crate) fn paths<'a>(cgroup: &'a str, controller: &str) -> impl Iterator<Item = &'a str> {
     cgroup.lines().filter_map(move |line| {
@@ -55,6 +61,20 @@ mod tests {
             ("0::/system.slice/ssh.service\n", None),
         ] {
             assert_eq!(job_folder(text), expected.map(PathBuf::from), "{text}");
+        }
+    }
+
+    #[test]
+    fn on_v2_a_jobs_folder_is_found_in_the_file_system() {
+        for (text, expected) in [
+            (
+                "0::/system.slice/a.scope/job_7/step_extern/slurm\n",
+                Some("/sys/fs/cgroup/system.slice/a.scope/job_7"),
+            ),
+            ("5:devices:/slurm/uid_1/job_7/step_extern\n0::/\n", None),
+            ("0::/system.slice/slurmd.service\n", None),
+        ] {
+            assert_eq!(job_folder_v2(text), expected.map(PathBuf::from), "{text}");
         }
     }
 }
