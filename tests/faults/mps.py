@@ -282,6 +282,15 @@ def test_unknown_user(control):
     node = MpsNode(control)
     refused(node, f"has no user {UNKNOWN}", user=UNKNOWN)
     assert not Path("/nonexistent").exists()
+    # slurmd has a group of theirs from the credential, as with nss_slurm or use_client_ids.
+    variables = node.variables
+    node.variables = lambda *job, **more: variables(*job, **more) | {"SLURM_JOB_GID": str(UNKNOWN - 1)}
+    _, (daemon, _) = started(node, user=UNKNOWN)
+    ids = re.findall(r"^(?:Uid|Gid|Groups):\s+(.*?) *$", Path(f"/proc/{daemon}/status").read_text(), re.M)
+    nobody = "\t".join(["65534"] * 4)
+    assert ids == ["\t".join([str(UNKNOWN)] * 4), nobody, str(UNKNOWN - 1)], ids
+    node.epilog(7)
+    node.check_empty()
     started(node)
     node.epilog(7)
     node.check_empty()

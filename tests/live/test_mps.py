@@ -433,3 +433,18 @@ def test_a_daemon_is_no_jobs_own_wherever_the_prolog_runs(mps_by_whom):
     assert node.node_state().split()[0] == "idle", node.node_state()
     wait_taken_back(node, half)
     node.wait(lambda: node.run(f"ls -A {DIR}").stdout + node.run(ALL_MPS).stdout == "", "the daemons' end")
+
+
+def test_a_user_whom_only_slurmd_knows_has_a_daemon(mps_nodes):
+    """As with nss_slurm or use_client_ids: the node's name services don't know the user, and the credential does."""
+    client.install_cuda(mps_nodes)
+    mps_nodes.ok(
+        "for file in passwd group; do grep -v ^alice: /etc/$file >/lab/out/$file && "
+        "nsenter -t $(cat /run/lab/nodes/n1) -m mount --bind /lab/out/$file /etc/$file; done"
+    )
+    assert mps_nodes.run("getent passwd alice", node="n1").returncode == 2
+    ask = f"{CLIENT}; grep -h ^process= {DIR}/0.{ALICE}/state"
+    said = mps_nodes.ok(["srun", "-w", "n1", "--gres=gpushare:40", "bash", "-c", ask], "alice")
+    assert NO_SERVER in said and "process=" in said, said
+    mps_nodes.wait(lambda: not mps_nodes.run(f"ls -A {DIR}", node="n1").stdout, "the daemon's end")
+    assert "no user" not in mps_nodes.log("syslog")

@@ -13,7 +13,8 @@ from lab import TOP, nvidia
 from pages import steps
 
 DIR = "/run/gpushare/mps"
-ALICE = 2001
+# One that the node doesn't know.
+ALICE, STRANGER = 2001, 2999
 # What a prolog of a job that Slurm knows nothing of needs; such jobs share the first GPU.
 SITE = "/run/site"
 SETTINGS = [
@@ -80,15 +81,16 @@ def begun(node):
     return job
 
 
-def hook(name, job):
+def hook(name, job, user=ALICE):
     """A command line: prolog or epilog with the environment that slurmd gives it."""
-    variables = f"SLURM_CONF={SITE}/slurm.conf SLURM_JOB_ID={job} SLURM_JOB_UID={ALICE} SLURM_JOB_RESTART_COUNT=0"
+    variables = f"SLURM_CONF={SITE}/slurm.conf SLURM_JOB_ID={job} SLURM_JOB_UID={user} SLURM_JOB_RESTART_COUNT=0"
+    variables += f" SLURM_JOB_GID={user}"
     return f"env -i {variables} SPANK_GPUSHARE_SHARE=gpushare:20 /usr/sbin/gpushare-{name}"
 
 
-def prolog(node, job):
+def prolog(node, job, user=ALICE):
     """What it says, without the lines on the GPU and, once on a node, on NVML."""
-    done = node.run(hook("prolog", job))
+    done = node.run(hook("prolog", job, user))
     assert done.returncode == 0 and done.stdout == "", done
     aside = (" units on GPU ", "no load from NVML")
     return [line for line in done.stderr.splitlines() if not any(words in line for words in aside)]
@@ -201,6 +203,17 @@ def test_a_jobs_daemon_is_a_unit_and_runs_as_its_user(node):
     node.wait(
         lambda: re.search(said, node.ok("journalctl --no-pager --quiet"), re.M), "the prolog's line in the journal"
     )
+
+
+def test_the_daemon_of_a_user_whom_only_slurmd_knows_is_a_unit_too(node):
+    """systemd starts nothing as a user whom it doesn't know."""
+    said = prolog(node, JOBS[0], STRANGER)
+    pid = holder(node, f"0.{STRANGER}")
+    assert units(node) == {f"gpushare-mps-0.{STRANGER}": pid}, said
+    status = node.ok(f"cat /proc/{pid}/status")
+    assert re.findall(r"^(?:Uid|Gid|Groups):\s+(\d+)", status, re.M) == [f"{STRANGER}", "65534", f"{STRANGER}"], status
+    assert re.search(r"^CapEff:\t0+$", status, re.M), status
+    assert show(node, f"gpushare-mps-0.{STRANGER}", "DevicePolicy") == "closed"
 
 
 def test_it_can_open_its_own_gpu_and_no_other(node):

@@ -109,7 +109,6 @@ impl LockedDaemon<'_> {
     /// The node doesn't know the user, a folder or the state can't be written, or no daemon starts and accepts the
     /// limits; or processes of an earlier daemon or of this one can't be ended.
     pub fn start(&mut self, gpu: &Gpu, limits: Limits) -> Result<(Process, How), MpsError> {
-        start::check_user(self.daemon.serves, self.config)?;
         let ids = start::ids_of(self.daemon.serves);
         self.end_starting()?;
         self.state = DaemonRecord { limits: None, starting: true, ..std::mem::take(&mut self.state) };

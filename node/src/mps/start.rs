@@ -14,11 +14,10 @@ use super::error::{MpsError, UnitError};
 use super::folder::Locked;
 use super::process;
 use super::record::Process;
-use super::startup::{How, Startup};
+use super::startup::{How, SETPRIV, Startup};
 use super::unit;
 use crate::exec::{AskError, ask, program};
 
-const SETPRIV: &str = "/usr/bin/setpriv";
 const GETENT: &str = "/usr/bin/getent";
 /// `nogroup` or `nobody`: the kernel's overflow group, which no user has on any Linux.
 const NOBODYS_GROUP: u32 = 65534;
@@ -35,18 +34,21 @@ pub fn ids_of(serves: Serves) -> (u32, u32) {
     }
 }
 
-/// Checks that this node knows the daemon's user: the groups of an unknown user can't be looked up.
+/// The only group of a daemon's user, if the node's name services don't know the user, such as with nss_slurm or
+/// `use_client_ids`. slurmd has it from the job's credential; it tells a prolog no other groups.
 ///
 /// # Errors
-/// The user is unknown, or getent(1) can't be run or does not answer in time.
-pub fn check_user(serves: Serves, config: &NodeConfig) -> Result<(), MpsError> {
-    let Serves::User(user_id) = serves else { return Ok(()) };
+/// The user is unknown and this isn't the prolog of their job, or getent(1) can't be run or does not answer in time.
+fn only_group(serves: Serves, config: &NodeConfig) -> Result<Option<u32>, MpsError> {
+    let Serves::User(user_id) = serves else { return Ok(None) };
     let mut getent = program(Path::new(GETENT));
     getent.args(["passwd", &user_id.to_string()]);
     let answer = ask(&mut getent, "", config.mps_timeout)?;
     // The line is NAME:x:UID:GID:…
     let known = answer.output.trim().split(':').nth(2) == Some(&user_id.to_string());
-    if known { Ok(()) } else { Err(MpsError::NoUser(user_id)) }
+    let told = |name| std::env::var(name).ok()?.parse::<u32>().ok();
+    let group = || told("SLURM_JOB_GID").filter(|_| told("SLURM_JOB_UID") == Some(user_id));
+    if known { Ok(None) } else { group().map(Some).ok_or(MpsError::NoUser(user_id)) }
 }
 
 /// Starts a daemon in a folder whose pipes have just been made. NVIDIA's program exits with 0 when the daemon listens.
@@ -55,7 +57,8 @@ pub fn check_user(serves: Serves, config: &NodeConfig) -> Result<(), MpsError> {
 /// (control_lock), and a daemon that finds no folder ends.
 ///
 /// # Errors
-/// The GPU has no known UUID, the daemon would be inside a job's step, or no daemon started in time.
+/// The user is unknown, the GPU has no known UUID, the daemon would be inside a job's step, or no daemon started in
+/// time.
 pub fn start(
     daemon: Daemon,
     gpu: &Gpu,
@@ -65,7 +68,8 @@ pub fn start(
 ) -> Result<(Process, How), MpsError> {
     let ids = ids_of(daemon.serves);
     let uuid = gpu.uuid.as_deref().ok_or(MpsError::NoUuid)?;
-    let startup = Startup { daemon, gpu, uuid, control, config, ids };
+    let only_group = only_group(daemon.serves, config)?;
+    let startup = Startup { daemon, gpu, uuid, control, config, ids, only_group };
     let end = Instant::now() + config.mps_timeout;
     let found = || process::holder(&locked.pipe(), ids.0);
     let mut no_unit = None;
@@ -115,13 +119,11 @@ fn not_started(startup: &Startup, mut said: String, no_unit: Option<UnitError>) 
 
 fn alone(startup: &Startup) -> Command {
     let (path, arguments) = startup.command_line();
-    let mut command = match startup.daemon.serves {
-        Serves::All => program(path),
-        Serves::User(_) => {
+    let mut command = match startup.by_setpriv() {
+        None => program(path),
+        Some(words) => {
             let mut command = program(Path::new(SETPRIV));
-            // Includes all of the user's groups: a site may have given GPUs to one of them.
-            command.arg(format!("--reuid={}", startup.ids.0)).arg(format!("--regid={}", startup.ids.1));
-            command.arg("--init-groups").arg("--").arg(path);
+            command.args(words).arg("--").arg(path);
             command
         }
     };

@@ -9,6 +9,8 @@ use crate::mps::service::{Daemon, Serves};
 use super::control::Control;
 use super::process;
 
+pub(super) const SETPRIV: &str = "/usr/bin/setpriv";
+
 /// How a daemon was started.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct How {
@@ -32,6 +34,8 @@ pub struct Startup<'a> {
     pub(super) config: &'a NodeConfig,
     /// The daemon's user and group.
     pub ids: (u32, u32),
+    /// The group that its user is in, if name services don't know the user.
+    pub(super) only_group: Option<u32>,
 }
 
 impl Startup<'_> {
@@ -41,6 +45,17 @@ impl Startup<'_> {
         let pipe = self.control.pipe().display().to_string();
         let own = [("CUDA_VISIBLE_DEVICES", self.uuid.to_owned()), (process::MARK, pipe)];
         self.control.variables().into_iter().chain(own)
+    }
+
+    /// The arguments with which setpriv(1) becomes the daemon's user; `None` for root.
+    pub fn by_setpriv(&self) -> Option<[String; 3]> {
+        let groups = match self.only_group {
+            // Includes all of the user's groups: a site may have given GPUs to one of them.
+            None => "--init-groups".to_owned(),
+            Some(group) => format!("--groups={group}"),
+        };
+        let words = [format!("--reuid={}", self.ids.0), format!("--regid={}", self.ids.1), groups];
+        (self.daemon.serves != Serves::All).then_some(words)
     }
 
     /// NVIDIA's program and its arguments.

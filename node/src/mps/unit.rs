@@ -9,7 +9,7 @@ use crate::mps::service::Serves;
 
 use super::error::UnitError;
 use super::record::Process;
-use super::startup::{How, Startup};
+use super::startup::{How, SETPRIV, Startup};
 use crate::exec::{AskError, ask, program};
 
 const SYSTEMD_RUN: &str = "/usr/bin/systemd-run";
@@ -97,7 +97,9 @@ fn command(startup: &Startup, name: &str, close: bool, patience: Duration) -> Co
     command.args(["--collect", "--service-type=forking"]);
     command.arg(format!("--unit={name}"));
     command.arg(format!("--description=gpushare: MPS daemon of {} for {whose}", startup.gpu.path.display()));
-    if startup.daemon.serves != Serves::All {
+    // systemd looks users up, even by number, so it can't start a program as one whom it doesn't know.
+    let by_setpriv = startup.by_setpriv().filter(|_| startup.only_group.is_some());
+    if startup.daemon.serves != Serves::All && by_setpriv.is_none() {
         command.args([format!("--uid={}", startup.ids.0), format!("--gid={}", startup.ids.1)]);
     }
     command.args(PROPERTIES.map(|property| format!("--property={property}")));
@@ -118,6 +120,10 @@ fn command(startup: &Startup, name: &str, close: bool, patience: Duration) -> Co
         command.arg(format!("--setenv={name}={value}"));
     }
     let (path, arguments) = startup.command_line();
-    command.arg("--").arg(path).args(arguments);
+    command.arg("--");
+    if let Some(words) = by_setpriv {
+        command.arg(SETPRIV).args(words).arg("--");
+    }
+    command.arg(path).args(arguments);
     command
 }
