@@ -7,10 +7,11 @@ import pytest
 from gpus import OPEN, SHARES, opened
 from lab import TOP
 
-# What is asked for, and what die-at.so does, in the line before gpushare's or after it. Slurm writes the job's rules
-# between the hooks init and user_init.
+# What is asked for, and what die-at.so does, in the line before gpushare's or after it; or PAM refuses. Slurm writes
+# the job's rules between the hooks init and user_init, and then opens the PAM session.
 ENDS = {
     "a plugin after it fails in init": ("", "after", "init nobody"),
+    "PAM refuses its session": ("", "pam", "no"),
     "its output can't be opened": ("-o /no/such/folder/x.%t", None, None),
     "its program can't be found": ("/no/such/program", None, None),
     "a plugin before it fails in user_init": ("", "before", "user_init nobody"),
@@ -22,9 +23,14 @@ ENDS = {
 }
 
 
+# Refuses a session once, if /lab/out/pam is there.
+REFUSES = "/lab/out/refuses"
+PAM = f"auth required pam_permit.so\naccount required pam_permit.so\nsession required pam_exec.so {REFUSES}\n"
+
+
 @pytest.fixture(scope="module")
 def node(placed, tmp_path_factory):
-    """The node with required plugins that fail or kill, before and after gpushare's."""
+    """The node with required plugins that fail or kill, before and after gpushare's, and with UsePAM=1."""
     if placed.kind not in ("own", "override"):
         pytest.skip("gpushare opens nothing there that Slurm closes")
     placed.ok("cp /etc/slurm/plugstack.conf /lab/out/plugstack")
@@ -34,8 +40,12 @@ def node(placed, tmp_path_factory):
         client.compiled(TOP / "tests/live/tools/die-at.c", placed.release, library, "-shared", "-fPIC", where)
         client.install(placed, library, f"/lab/out/{place}.so")
         placed.ok(f"sed -i '{line} required /lab/out/{place}.so' /etc/slurm/plugstack.conf")
+    placed.ok(f"cat >{REFUSES} && chmod 755 {REFUSES}", stdin="#!/bin/sh\n! rm /lab/out/pam 2>/dev/null\n")
+    placed.ok("cat >/etc/pam.d/slurm", stdin=PAM)
+    placed.ok("echo UsePAM=1 >>/etc/slurm/extra.conf && /lab/service restart slurmd", timeout=80)
     yield placed
-    placed.ok("cp /lab/out/plugstack /etc/slurm/plugstack.conf")
+    placed.ok("cp /lab/out/plugstack /etc/slurm/plugstack.conf; rm /etc/pam.d/slurm")
+    placed.ok("sed -i /^UsePAM=/d /etc/slurm/extra.conf && /lab/service restart slurmd", timeout=80)
     placed.tidy()
 
 
