@@ -3,6 +3,7 @@
 //! Read → compare → print; changes nothing. It checks submission wherever slurmctld answers, and a node only on that
 //! node. Run it on the controller and on a compute node of each type.
 
+use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::config::Config;
@@ -14,7 +15,7 @@ use gpushare_node::ledger::Ledger;
 use gpushare_node::mps::others;
 
 use crate::slurm::file::ConfFile;
-use crate::slurm::{self, ProgramError, Reach, Slurm};
+use crate::slurm::{self, Reach, Slurm};
 use crate::{Answer, json, qos};
 
 mod cluster;
@@ -61,16 +62,20 @@ pub struct Arguments {
     /// running
     #[arg(long = "for", value_name = "VERSION")]
     slurm: Option<Version>,
-    /// Every node that has GPUs or shares, or these: what is wrong on each, and where they differ
+    /// Every node that has GPUs or shares, or these: what is wrong on each, and where they differ. Without --via and
+    /// --collected, only from slurmctld's records of the nodes
     #[arg(long, value_name = "HOSTLIST", num_args = 0..=1, default_missing_value = "", conflicts_with = "slurm")]
     nodes: Option<String>,
     /// With --nodes: ask them by ssh, pdsh, clush or another command, which gets a node's name and a command line
-    /// [default: srun]
     #[arg(long, value_name = "COMMAND", requires = "nodes")]
     via: Option<String>,
-    /// With --nodes: read DIR/NODE.json instead, the output of gpushare check --json on the nodes
-    #[arg(long, value_name = "DIR", requires = "nodes", conflicts_with = "via")]
+    /// With --nodes: read the nodes' reports instead, from DIR/NODE.json, or one a line from a file or - (standard
+    /// input)
+    #[arg(long, value_name = "PATH", requires = "nodes", conflicts_with = "via")]
     collected: Option<PathBuf>,
+    /// What --nodes compares of this machine, on one line
+    #[arg(long, conflicts_with_all = ["slurm", "nodes", "json"])]
+    node_report: bool,
 }
 
 gpushare::errors! {
@@ -79,8 +84,10 @@ gpushare::errors! {
     pub enum CheckError {
         NoPlugin { dirs: String, slurm_conf: PathBuf } =>
             "none of gpushare's plugins is in {dirs} (PluginDir of {})", slurm_conf.display();
-        WhichNodes(error: ProgramError) => "can't list the nodes: {error}; or name them: --nodes LIST";
+        WhichNodes(error: String) => "can't list the nodes: {error}; or name them: --nodes LIST";
         NoList(list: String) => "'{list}' is not a list of nodes, such as n[1-3],gpu1";
+        Stdin(error: io::Error) => "standard input: {error}";
+        Collected(path: PathBuf, error: io::Error) => "{}: {error}", path.display();
     } from { Load(LoadError), Json(serde_json::Error) }
 }
 
@@ -97,22 +104,29 @@ pub fn run(arguments: &Arguments) -> Result<Answer, CheckError> {
     let (mut findings, config) = rules::read(conf, &slurm_conf)?;
     if let Some(list) = &arguments.nodes {
         let way = match (&arguments.via, &arguments.collected) {
-            (_, Some(folder)) => nodes::Way::Collected(folder),
+            (_, Some(path)) => nodes::Way::Collected(path),
             (Some(command), _) => nodes::Way::Via(command),
-            (None, None) => nodes::Way::Srun,
+            (None, None) => nodes::Way::Records,
         };
         let fleet = nodes::gather(list, &way, &config)?;
         let text = if arguments.json { json::text(&fleet)? } else { fleet.text() };
         return Ok(Answer { text, status: u8::from(!fleet.is_right()) });
     }
-    let look = Look::take(&config, &slurm_conf);
-    findings.extend(look.findings(conf));
+    let scope = if arguments.node_report { Scope::Machine } else { Scope::All };
+    let look = Look::take(&config, &slurm_conf, scope);
+    findings.extend(look.findings(conf, scope));
     // Without a file here, it isn't the defaults that slurmctld uses.
     let is_wrong = |finding: &Finding| matches!(finding.status, Status::Wrong(_));
     if findings.iter().any(|finding| finding.about == last_good::ABOUT && is_wrong(finding)) {
         findings.retain(|finding| finding.about != rules::ABOUT || is_wrong(finding));
     }
-    let machine = arguments.json.then(|| machine::here(conf, &slurm_conf, &look.slurm.settings));
+    let facts = || machine::here(conf, &slurm_conf, &look.slurm.settings);
+    if arguments.node_report {
+        let report =
+            fleet::Report { machine: facts(), findings: findings.iter().map(fleet::Line::of).collect() };
+        return Ok(Answer::from(json::line(&report)?));
+    }
+    let machine = arguments.json.then(facts);
     let reached = look.reach.slurmctld.is_ok() && look.reach.slurmdbd.is_ok();
     let answer = answer(&findings, arguments.json, machine.as_ref())?;
     Ok(if reached { answer } else { Answer { status: 2, ..answer } })
@@ -126,6 +140,15 @@ fn answer(
     let wrong = findings.iter().any(|finding| matches!(finding.status, Status::Wrong(_)));
     let text = if json { finding::json(findings, machine)? } else { finding::lines(findings) };
     Ok(Answer { text, status: u8::from(wrong) })
+}
+
+/// How much to check.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Scope {
+    /// The cluster, and this machine.
+    All,
+    /// This machine alone, without what is the same for each and a question to slurmdbd.
+    Machine,
 }
 
 /// What to check.
@@ -142,34 +165,53 @@ struct Look<'a> {
 
 impl<'a> Look<'a> {
     /// Queries each daemon until it fails to answer once.
-    fn take(config: &'a Config, slurm_conf: &'a Path) -> Look<'a> {
+    fn take(config: &'a Config, slurm_conf: &'a Path, scope: Scope) -> Look<'a> {
         let own_conf = ConfFile::read(slurm_conf).unwrap_or_default();
         let mut slurm = Slurm::default();
-        let mut reach = Reach::ask();
+        let mut reach = match scope {
+            Scope::All => Reach::ask(),
+            Scope::Machine => Reach { slurmctld: Reach::of_slurmctld(), slurmdbd: Ok(()) },
+        };
         if reach.slurmctld.is_ok() {
             reach.slurmctld = slurm.ask_slurmctld(config);
         }
         if reach.slurmctld.is_err() {
             slurm.settings = own_conf.settings();
         }
-        if reach.slurmdbd.is_ok() {
+        if scope == Scope::All && reach.slurmdbd.is_ok() {
             let cluster = slurm.settings.get("ClusterName").to_owned();
             reach.slurmdbd = slurm.ask_slurmdbd(config, &cluster);
         }
         Look { config, slurm_conf, own_conf, slurm, reach, host: slurm::host() }
     }
 
-    fn findings(&self, conf: Option<&Path>) -> Vec<Finding> {
-        let Look { config, slurm, reach, host, .. } = self;
-        let settings = &slurm.settings;
-        let stack = Plugstack::read(settings.get("PlugStackConfig"), self.slurm_conf);
+    fn findings(&self, conf: Option<&Path>, scope: Scope) -> Vec<Finding> {
+        let stack = Plugstack::read(self.slurm.settings.get("PlugStackConfig"), self.slurm_conf);
+        let mut findings = cluster::daemons(&self.reach);
+        if scope == Scope::All {
+            findings.extend(self.cluster(conf, &stack));
+        }
+        findings.extend(self.machine(conf, &stack));
+        findings
+    }
+
+    /// What is the same wherever one asks.
+    fn cluster(&self, conf: Option<&Path>, stack: &Plugstack) -> Vec<Finding> {
+        let Look { config, slurm, reach, .. } = self;
         let hooks = config.places_anywhere() && stack.hooks.is_some();
-        let mut findings = cluster::daemons(reach);
-        findings.extend(cluster::findings(config, slurm, reach, hooks, self.runs_jobs()));
+        let mut findings = cluster::findings(config, slurm, reach, hooks, self.runs_jobs());
         if reach.slurmctld.is_ok() {
             findings.extend(pending::finding(slurm));
         }
         findings.extend(self.qoses(conf));
+        findings
+    }
+
+    /// What this machine has and does.
+    fn machine(&self, conf: Option<&Path>, stack: &Plugstack) -> Vec<Finding> {
+        let Look { config, slurm, reach, host, .. } = self;
+        let settings = &slurm.settings;
+        let mut findings = Vec::new();
         let controllers = cluster::controllers(settings);
         if reach.slurmctld.is_err() {
             // A plugin may be the reason why slurmctld doesn't run. And after an upgrade, the new commands don't
@@ -193,16 +235,16 @@ impl<'a> Look<'a> {
             (Placement::Off, _) | (_, false) if reach.slurmctld.is_err() => Vec::new(),
             (Placement::Off, runs_jobs) => {
                 let program = if runs_jobs { "slurmd" } else { "srun" };
-                let mut findings = plugins::named(&stack, settings, Version::of_program(program), runs_jobs);
+                let mut findings = plugins::named(stack, settings, Version::of_program(program), runs_jobs);
                 if runs_jobs {
                     findings.extend(mps::others(config.of_node(host), &others(Path::new(PROC))));
                 }
                 findings
             }
-            (_, true) => self.this_node(&stack),
+            (_, true) => self.this_node(stack),
             (_, false) => {
                 let said = format!("{host} is not a node of Slurm; run this on one too");
-                let mut findings = plugins::on_login(&stack, settings, Version::of_program("srun"));
+                let mut findings = plugins::on_login(stack, settings, Version::of_program("srun"));
                 findings.push(Finding::unknown("node", said));
                 findings
             }

@@ -158,6 +158,11 @@ several = placed_clusters(
 fleet = clusters(
     "fleet", conf=[EXAMPLES / "follow-mps", CASES / "nodes", CASES / "nodes-follow-mps"], cgroup="v2", in_turn=True,
 )
+# The same with preemption, and with nodes that Slurm has powered down.
+clouded = clusters(
+    "cloud", conf=[EXAMPLES / "follow-mps", *(CASES / one for one in ("nodes", "nodes-follow-mps", "cloud"))],
+    cgroup="v2", in_turn=True,
+)
 # The same with OpenSSH, pdsh and ClusterShell.
 reachable = clusters(
     "reach", conf=[EXAMPLES / "follow-mps", CASES / "nodes", CASES / "nodes-follow-mps"], cgroup="v2", ssh=True,

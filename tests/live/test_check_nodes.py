@@ -49,13 +49,14 @@ def wrong(node):
 def nodes(fleet):
     fleet.write("/usr/local/bin/enter", ENTER, 755)
     for node in NODES:
-        fleet.ok(f"mkdir -p /lab/out/said && gpushare check --json >/lab/out/said/{node}.json; true", node=node)
+        fleet.ok(f"mkdir -p /lab/out/said && gpushare check --node-report >/lab/out/said/{node}.json", node=node)
     return fleet
 
 
-@pytest.mark.parametrize(
-    "way", [[], ["--via", "/usr/local/bin/enter"], ["--collected", "/lab/out/said"]], ids=["srun", "via", "collected"]
-)
+ENTERED = ["--via", "/usr/local/bin/enter"]
+
+
+@pytest.mark.parametrize("way", [ENTERED, ["--collected", "/lab/out/said"]], ids=["via", "collected"])
 def test_every_node_is_asked_in_every_way(nodes, way):
     found, drift, status = asked(nodes, *way)
     assert list(found) == NODES and drift == [] and status == 0, (found, drift)
@@ -63,7 +64,30 @@ def test_every_node_is_asked_in_every_way(nodes, way):
         assert wrong(node) == [] and node["report"]["node"] == name
         fence, = [one for one in node["report"]["findings"] if one["about"] == "fence"]
         assert fence["status"] == "ok" and f"1 of {dict(n1=4, n2=2, n3=8)[name]} GPUs" in fence["said"], fence
-    nodes.wait(lambda: nodes.ok(["squeue", "-h"]) == "", "an empty queue: no job of the check's stays")
+
+
+def test_reports_from_standard_input_are_taken_and_missing_nodes_are_named(nodes):
+    """As pdsh and clush print them, with the node's name before the line."""
+    gather = "for n in n1 n3; do echo \"$n: $(enter $n gpushare check --node-report)\"; done"
+    judge = "gpushare check --nodes --collected -"
+    result = nodes.run(f"({gather}; echo 'n2: sh: gpushare: not found') | {judge}", timeout=90)
+    assert result.returncode == 1 and "n2: no answer: sh: gpushare: not found\n" in result.stdout, result
+    result = nodes.run(f"({gather}) | {judge}", timeout=90)
+    assert "3 nodes: 0 with faults, 1 without an answer (n2), 0 differences\n" in result.stdout, result
+
+
+def test_without_a_way_to_ask_slurmctlds_records_are_read_and_that_is_said(nodes):
+    found, drift, status = asked(nodes)
+    assert list(found) == NODES and drift == [] and status == 0, (found, drift)
+    nodes.ok("scontrol update nodename=n2 state=down reason='GPU 2 is hot'")
+    try:
+        found, _, status = asked(nodes)
+        assert [wrong(found[node]) for node in NODES] == [[], ["node"], []] and status == 1, found
+        text = nodes.run(["gpushare", "check", "--nodes"]).stdout
+        assert "GPU 2 is hot" in text and "?      nodes  only slurmctld's records" in text, text
+    finally:
+        nodes.ok("scontrol update nodename=n2 state=resume")
+        nodes.wait(lambda: asked(nodes)[2] == 0, "n2 to be back")
 
 
 def test_a_node_that_differs_and_one_with_a_fault_are_named(nodes):
@@ -71,33 +95,45 @@ def test_a_node_that_differs_and_one_with_a_fault_are_named(nodes):
     nodes.ok(f"mount --bind /lab/out/other.conf {RULES}", node="n2")
     nodes.ok("mkdir -p /run/gpushare && chmod 777 /run/gpushare", node="n3")
     try:
-        found, drift, status = asked(nodes)
+        found, drift, status = asked(nodes, *ENTERED)
         assert [wrong(found[node]) for node in NODES] == [[], [], ["ledger"]] and status == 1, found
         assert [one["said"] for one in drift] == ["n2 has another gpushare.conf than n1, n3"], drift
-        text = nodes.run(["gpushare", "check", "--nodes", "n[1-3]"], timeout=90).stdout
+        text = nodes.run(["gpushare", "check", "--nodes", "n[1-3]", *ENTERED], timeout=90).stdout
         assert "\nn3: " in text and "WRONG  ledger" in text and "WRONG  gpushare.conf  n2 has another" in text, text
-        assert text.endswith("3 nodes: 1 with faults, 0 without an answer, 1 difference\n"), text
+        assert text.endswith("3 nodes: 1 with faults (n3), 0 without an answer, 1 difference\n"), text
     finally:
         nodes.ok(f"umount {RULES}", node="n2")
         nodes.ok("chmod 755 /run/gpushare", node="n3")
-    assert asked(nodes)[2] == 0
+    assert asked(nodes, *ENTERED)[2] == 0
 
 
-def test_a_node_that_does_not_answer_is_named_and_keeps_nobody_waiting(nodes):
-    nodes.ok("scontrol update nodename=n1 state=drain reason=test")
-    job = nodes.sbatch("-w", "n2", "--exclusive", script="sleep 1000")
-    nodes.wait_state(job, "RUNNING")
-    try:
-        found, drift, status = asked(nodes)
-        assert [name for name in NODES if "error" in found[name]] == ["n1", "n2"] and status == 1, found
-        assert wrong(found["n3"]) == [] and drift == [] and all("srun" in found[name]["error"] for name in ("n1", "n2"))
-    finally:
-        nodes.ok("scontrol update nodename=n1 state=resume")
-        nodes.cancel_all()
+def test_a_node_that_does_not_answer_is_named(nodes):
     nodes.ok("rm /lab/out/said/n3.json")
     found, _, status = asked(nodes, "--collected", "/lab/out/said")
     assert "there is no /lab/out/said/n3.json" in found["n3"]["error"] and status == 1
     assert "not a list" in nodes.run(["gpushare", "check", "--nodes", "n[1"]).stderr
+
+
+@pytest.mark.parametrize("way", [[], ENTERED], ids=["records", "via"])
+def test_a_check_of_all_nodes_disturbs_no_job_and_wakes_no_node(clouded, way):
+    """alice's job fills a node, and any job of root's would preempt it; c1 and c2 are powered down."""
+    clouded.write("/usr/local/bin/enter", ENTER, 755)
+    job = clouded.sbatch("-w", "n1", "--exclusive", "--qos=free", "--requeue", user="alice", script="sleep 1000")
+    clouded.wait_state(job, "RUNNING")
+    following = "scontrol show config | sed -n 's/^NEXT_JOB_ID *= //p'"
+    before = clouded.ok(following)
+    try:
+        found, _, status = asked(clouded, *way)
+        assert list(found) == ["c1", "c2", *NODES] and status == 0, found
+        assert all("POWERED_DOWN" in found[node]["nothing"] for node in ("c1", "c2")), found
+        assert [wrong(found[node]) for node in NODES] == [[], [], []], found
+        assert clouded.ok(following) == before, "a job was submitted"
+        told = clouded.ok(f"scontrol show job {job}")
+        assert "JobState=RUNNING" in told and "Restarts=0" in told and "PreemptTime=None" in told, told
+        assert "resumed" not in clouded.ok("ls /lab/out"), "a node was switched on"
+        assert "POWERED_DOWN" in clouded.ok("scontrol show node c1")
+    finally:
+        clouded.cancel_all()
 
 
 @pytest.fixture(scope="module")
@@ -170,4 +206,4 @@ def test_a_node_that_cannot_be_reached_is_one_line_and_the_rest_is_judged(by_ssh
     assert said in error and len(error.splitlines()) == 1 and status == 1, error
     assert [wrong(found[name]) for name in ("n1", "n3")] == [[], []] and drift == [], found
     assert [line for line in text.splitlines() if line.startswith("n2")] == [f"n2: no answer: {error}"], text
-    assert text.endswith("3 nodes: 0 with faults, 1 without an answer, 0 differences\n"), text
+    assert text.endswith("3 nodes: 0 with faults, 1 without an answer (n2), 0 differences\n"), text

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use gpushare::text::counted;
 use serde::{Deserialize, Serialize};
 
-use super::finding;
+use super::finding::{self, Finding, Status};
 use super::machine::{ABSENT, Machine};
 use crate::status::collected::FromNode;
 use crate::status::columns::clean;
@@ -29,6 +29,19 @@ pub struct Line {
     pub fix: Option<String>,
 }
 
+impl Line {
+    /// The same finding.
+    pub fn of(finding: &Finding) -> Line {
+        let Finding { about, said, status } = finding;
+        let (status, fix) = match status {
+            Status::Ok => ("ok", None),
+            Status::Wrong(fix) => ("wrong", Some(fix.clone())),
+            Status::Unknown => ("unknown", None),
+        };
+        Line { about: (*about).to_owned(), status: status.to_owned(), said: said.clone(), fix }
+    }
+}
+
 impl FromNode for Report {
     fn node(&self) -> &str {
         &self.machine.node
@@ -39,15 +52,34 @@ impl FromNode for Report {
     }
 }
 
-/// A node with its report, or with one line that says why there is none.
+/// A node, and what is known of it.
 #[derive(Clone, Debug, Serialize)]
 pub struct Node {
     pub node: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub report: Option<Report>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub error: Option<String>,
+    #[serde(flatten)]
+    pub said: Said,
 }
+
+/// What is known of a node.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Said {
+    Report(Box<Report>),
+    /// Why it gave none, although it should have.
+    Error(String),
+    /// Why nothing was expected of it.
+    Nothing(String),
+}
+
+impl Node {
+    fn report(&self) -> Option<&Report> {
+        if let Said::Report(report) = &self.said { Some(report) } else { None }
+    }
+}
+
+/// What slurmctld's records of the nodes don't show.
+pub const UNSEEN: &str = "only slurmctld's records of the nodes were read; --via ssh (or pdsh, clush) also asks the \
+                          nodes for their plugins, files, fence, MPS and ledger";
 
 /// All nodes.
 #[derive(Debug, Serialize)]
@@ -55,45 +87,72 @@ pub struct Fleet {
     pub nodes: Vec<Node>,
     /// Differences between nodes.
     pub drift: Vec<Line>,
+    /// What was looked at of no node.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unseen: Option<&'static str>,
 }
 
 impl Fleet {
     /// Compares the nodes.
-    pub fn of(nodes: Vec<Node>) -> Fleet {
-        let reports: Vec<&Report> = nodes.iter().filter_map(|node| node.report.as_ref()).collect();
+    pub fn of(nodes: Vec<Node>, unseen: Option<&'static str>) -> Fleet {
+        let reports: Vec<&Report> = nodes.iter().filter_map(Node::report).collect();
         let drift = drift(&reports);
-        Fleet { nodes, drift }
+        Fleet { nodes, drift, unseen }
     }
 
-    /// Whether every node has answered, and nothing is wrong.
+    /// Whether every node has answered that should have, and nothing is wrong.
     pub fn is_right(&self) -> bool {
-        let is_right = |node: &Node| node.report.as_ref().is_some_and(|report| count(report, "wrong") == 0);
+        let is_right = |node: &Node| match &node.said {
+            Said::Report(report) => count(report, "wrong") == 0,
+            Said::Error(_) => false,
+            Said::Nothing(_) => true,
+        };
         self.nodes.iter().all(is_right) && self.drift.iter().all(|line| line.status != "wrong")
     }
 
     /// The result as lines of text.
     pub fn text(&self) -> String {
         let mut text = String::new();
-        for Node { node, report, error } in &self.nodes {
-            let Some(report) = report else {
-                text += &format!("{node}: no answer: {}\n", clean(error.as_deref().unwrap_or_default()));
-                continue;
-            };
-            text += &format!("{node}: {}\n", sums(report));
-            text += &lines(report.findings.iter().filter(|line| line.status == "wrong"));
+        for Node { node, said } in &self.nodes {
+            match said {
+                Said::Error(error) => text += &format!("{node}: no answer: {}\n", clean(error)),
+                Said::Nothing(why) => text += &format!("{node}: {}\n", clean(why)),
+                Said::Report(report) => {
+                    text += &format!("{node}: {}\n", counts(report));
+                    text += &lines(report.findings.iter().filter(|line| line.status == "wrong"));
+                }
+            }
         }
         if !self.drift.is_empty() {
             text += "differences:\n";
             text += &lines(self.drift.iter());
         }
-        let of = |is: &dyn Fn(&Node) -> bool| self.nodes.iter().filter(|node| is(node)).count();
-        let silent = of(&|node| node.report.is_none());
-        let wrong = of(&|node| node.report.as_ref().is_some_and(|report| count(report, "wrong") > 0));
-        text + &format!(
-            "{}: {wrong} with faults, {silent} without an answer, {}\n",
-            counted(self.nodes.len(), "node"),
-            counted(self.drift.len(), "difference")
-        )
+        if let Some(unseen) = self.unseen {
+            text += &(finding::line("?", "nodes", 0, unseen) + "\n");
+        }
+        text + &self.sums()
+    }
+
+    /// How many nodes there are of each kind, and which.
+    fn sums(&self) -> String {
+        let named = |what: &str, is: &dyn Fn(&Node) -> bool| {
+            let nodes: Vec<String> =
+                self.nodes.iter().filter(|node| is(node)).map(|node| node.node.clone()).collect();
+            let names =
+                if nodes.is_empty() { String::new() } else { format!(" ({})", finding::listed(&nodes)) };
+            format!("{} {what}{names}", nodes.len())
+        };
+        let is_wrong = |node: &Node| node.report().is_some_and(|report| count(report, "wrong") > 0);
+        let is_off = |node: &Node| matches!(node.said, Said::Nothing(_));
+        let mut words = vec![
+            named("with faults", &is_wrong),
+            named("without an answer", &|node| matches!(node.said, Said::Error(_))),
+        ];
+        if self.nodes.iter().any(is_off) {
+            words.push(named("powered down", &is_off));
+        }
+        words.push(counted(self.drift.len(), "difference"));
+        format!("{}: {}\n", counted(self.nodes.len(), "node"), words.join(", "))
     }
 }
 
@@ -101,7 +160,7 @@ fn count(report: &Report, status: &str) -> usize {
     report.findings.iter().filter(|line| line.status == status).count()
 }
 
-fn sums(report: &Report) -> String {
+fn counts(report: &Report) -> String {
     finding::sums(count(report, "ok"), count(report, "wrong"), count(report, "unknown"))
 }
 
@@ -190,7 +249,7 @@ mod tests {
             fix: (*status == "wrong").then(|| "mend it".to_owned()),
         };
         let report = Report { machine, findings: statuses.iter().map(line).collect() };
-        Node { node: node.to_owned(), report: Some(report), error: None }
+        Node { node: node.to_owned(), said: Said::Report(Box::new(report)) }
     }
 
     #[test]
@@ -212,39 +271,41 @@ mod tests {
             let mut values: Vec<(&str, &str)> =
                 same.iter().filter(|(what, _)| odd.iter().all(|(other, _)| other != what)).copied().collect();
             values.extend(&odd);
-            let fleet = Fleet::of(vec![
-                report("n1", &same, &[]),
-                report("n2", &values, &[]),
-                report("n3", &same, &[]),
-            ]);
+            let nodes = vec![report("n1", &same, &[]), report("n2", &values, &[]), report("n3", &same, &[])];
+            let fleet = Fleet::of(nodes, None);
             let found: Vec<(&str, &str)> =
                 fleet.drift.iter().map(|line| (line.status.as_str(), line.said.as_str())).collect();
             assert_eq!(found, expected, "{odd:?}");
             assert_eq!(fleet.is_right(), expected.iter().all(|(status, _)| *status != "wrong"));
         }
         // With one node against one, the first counts as right.
-        let two = Fleet::of(vec![report("n1", &same, &[]), report("n2", &[("gpushare.conf", "0")], &[])]);
+        let nodes = vec![report("n1", &same, &[]), report("n2", &[("gpushare.conf", "0")], &[])];
+        let two = Fleet::of(nodes, None);
         assert_eq!(two.drift[0].said, "n2 has another gpushare.conf than n1");
     }
 
     #[test]
     fn each_node_has_its_faults_and_silence_is_one() {
-        let silent =
-            Node { node: "n3".to_owned(), report: None, error: Some("ssh: \u{1b}no route".to_owned()) };
-        let fleet = Fleet::of(vec![
+        let of = |node: &str, said| Node { node: node.to_owned(), said };
+        let silent = of("n3", Said::Error("ssh: \u{1b}no route".to_owned()));
+        let off = of("n4", Said::Nothing("it is IDLE+POWERED_DOWN".to_owned()));
+        let nodes = [
             report("n1", &[], &["ok", "unknown"]),
             report("n2", &[], &["ok", "wrong"]),
             silent.clone(),
-        ]);
+            off.clone(),
+        ];
         assert_eq!(
-            fleet.text(),
+            Fleet::of(nodes.to_vec(), None).text(),
             "n1: 1 ok, 0 wrong, 1 to check (?)\nn2: 1 ok, 1 wrong\n  WRONG  fence  is \\u{1b}so\n                \
-             fix: mend it\nn3: no answer: ssh: \\u{1b}no route\n3 nodes: 1 with faults, 1 without an answer, 0 \
-             differences\n"
+             fix: mend it\nn3: no answer: ssh: \\u{1b}no route\nn4: it is IDLE+POWERED_DOWN\n4 nodes: 1 with \
+             faults (n2), 1 without an answer (n3), 1 powered down (n4), 0 differences\n"
         );
-        let right = |nodes: &[Node]| Fleet::of(nodes.to_vec()).is_right();
+        let text = Fleet::of(vec![report("n1", &[], &["ok"])], Some(UNSEEN)).text();
+        assert!(text.contains("\n?      nodes  only slurmctld's records"), "{text}");
+        let right = |nodes: &[Node]| Fleet::of(nodes.to_vec(), None).is_right();
         assert!(
-            right(&[report("n1", &[], &["ok", "unknown"])])
+            right(&[report("n1", &[], &["ok", "unknown"]), off])
                 && !right(&[report("n1", &[], &["wrong"])])
                 && !right(&[silent])
         );

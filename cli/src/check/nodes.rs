@@ -1,6 +1,13 @@
-//! `gpushare check --nodes`: runs the check on every node, by srun or another program, or reads the nodes' collected
-//! reports. [`super::fleet`] combines them.
+//! `gpushare check --nodes`: what each node says of itself ([`super::Arguments`]' `--node-report`), asked by ssh or
+//! another program, or read from collected reports; without either, what slurmctld's records of the nodes show.
+//! [`super::fleet`] combines them.
+//!
+//! It never submits a job: a job of root's could preempt a user's, wait for ever, or start a machine. For the same
+//! reason it asks no node that Slurm has powered down.
 
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Duration;
@@ -8,84 +15,118 @@ use std::time::Duration;
 use crate::config::Config;
 use gpushare::text::hostlist;
 
-use super::CheckError;
-use super::fleet::{Fleet, Node, Report};
+use super::fleet::{self, Fleet, Node, Report, Said};
+use super::machine::Machine;
+use super::{CheckError, daemon, node};
 use crate::slurm::{self, ProgramError, Reach, run};
 use crate::status::collected::{self, Ignored};
 use crate::status::local::now;
 
 /// How many nodes are asked at once.
 const AT_ONCE: usize = 16;
-/// The time limit for one node: srun waits 10 s for resources there, and then its check runs.
+/// The time limit for one node.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// The command that runs there.
-const CHECK: [&str; 3] = ["gpushare", "check", "--json"];
+const REPORT: [&str; 3] = ["gpushare", "check", "--node-report"];
+/// More than the reports of 10,000 nodes.
+const LONGEST: u64 = 256 << 20;
 
-/// How to ask the nodes.
+/// Where the reports come from.
 pub enum Way<'a> {
-    /// By a job on each.
-    Srun,
-    /// This program or command line, followed by a node's name and [`CHECK`].
+    /// From nobody: slurmctld's records of the nodes.
+    Records,
+    /// This program or command line, followed by a node's name and [`REPORT`].
     Via(&'a str),
-    /// Read DIR/NODE.json.
+    /// DIR/NODE.json, or a file with a report on each line; `-` is standard input.
     Collected(&'a Path),
 }
 
 /// Collects the reports. `list` is a hostlist, or empty for every node that has GPUs or shares.
 ///
 /// # Errors
-/// slurmctld doesn't say which nodes exist, or the list is invalid.
+/// slurmctld doesn't say which nodes exist, the list is invalid, or the collected reports can't be read.
 pub fn gather(list: &str, way: &Way, config: &Config) -> Result<Fleet, CheckError> {
-    let (nodes, names) = if list.is_empty() {
-        let nodes = known().map_err(CheckError::WhichNodes)?;
+    let known = known();
+    let names = if list.is_empty() {
+        let nodes = known.as_ref().map_err(|error| CheckError::WhichNodes(error.to_string()))?;
         let share = &config.node.share_gres;
         let is_ours = |node: &&slurm::Node| node.gres.iter().any(|(name, ..)| name == "gpu" || name == share);
-        let names = nodes.iter().filter(is_ours).map(|node| node.name.clone()).collect();
-        (nodes, names)
+        nodes.iter().filter(is_ours).map(|node| node.name.clone()).collect()
     } else {
-        let names = hostlist::all(list).ok_or_else(|| CheckError::NoList(list.to_owned()))?;
-        (known().unwrap_or_default(), names)
+        hostlist::all(list).ok_or_else(|| CheckError::NoList(list.to_owned()))?
     };
-    let ask = |name: &String| {
-        let partition = nodes.iter().find(|node| node.name == *name).and_then(|node| node.partitions.first());
-        match way {
-            Way::Collected(folder) => collected::of(folder, name, now())?
-                .ok_or_else(|| NodeError::NoFile(folder.to_path_buf(), name.clone())),
-            Way::Srun => answer(&by_srun(name, partition.map(String::as_str))),
-            Way::Via(command) => answer(&via(command, name)),
+    let find = |nodes: &[slurm::Node], name: &str| nodes.iter().find(|node| node.name == name).cloned();
+    match way {
+        Way::Records => {
+            let nodes = known.map_err(|error| CheckError::WhichNodes(error.to_string()))?;
+            let of = |name: &String| {
+                find(&nodes, name).map(|node| record(&node, &nodes, config)).ok_or(NodeError::NoRecord)
+            };
+            Ok(Fleet::of(said(&names, names.iter().map(of)), Some(fleet::UNSEEN)))
         }
-    };
-    let mut answers: Vec<Node> = Vec::new();
-    for names in names.chunks(AT_ONCE) {
-        let said: Vec<Result<Report, NodeError>> = thread::scope(|scope| {
-            let threads: Vec<_> = names.iter().map(|name| scope.spawn(|| ask(name))).collect();
-            threads.into_iter().map(|one| one.join().unwrap_or(Err(NodeError::Thread))).collect()
-        });
-        answers.extend(names.iter().zip(said).map(|(name, said)| match said {
-            Ok(report) => Node { node: name.clone(), report: Some(report), error: None },
-            Err(error) => Node { node: name.clone(), report: None, error: Some(error.to_string()) },
-        }));
+        Way::Collected(path) => {
+            let found = Found::read(path)?;
+            Ok(Fleet::of(
+                said(&names, names.iter().map(|name| Ok(Said::Report(Box::new(found.of_node(name)?))))),
+                None,
+            ))
+        }
+        Way::Via(command) => {
+            let nodes = known.unwrap_or_default();
+            let ask = |name: &String| match find(&nodes, name).filter(|node| is_without_power(&node.state)) {
+                Some(node) => Ok(Said::Nothing(format!("not asked, because it is {}", node.state))),
+                None => answer(&via(command, name)).map(|report| Said::Report(Box::new(report))),
+            };
+            let mut answers: Vec<Node> = Vec::new();
+            for names in names.chunks(AT_ONCE) {
+                let found: Vec<_> = thread::scope(|scope| {
+                    let threads: Vec<_> = names.iter().map(|name| scope.spawn(|| ask(name))).collect();
+                    threads.into_iter().map(|one| one.join().unwrap_or(Err(NodeError::Thread))).collect()
+                });
+                answers.extend(said(names, found.into_iter()));
+            }
+            Ok(Fleet::of(answers, None))
+        }
     }
-    Ok(Fleet::of(answers))
+}
+
+fn said(names: &[String], all: impl Iterator<Item = Result<Said, NodeError>>) -> Vec<Node> {
+    let of = |(name, said): (&String, Result<Said, NodeError>)| Node {
+        node: name.clone(),
+        said: said.unwrap_or_else(|error| Said::Error(error.to_string())),
+    };
+    names.iter().zip(all).map(of).collect()
 }
 
 /// The nodes that slurmctld knows, if it answers.
 fn known() -> Result<Vec<slurm::Node>, ProgramError> {
-    Reach::ask().slurmctld?;
+    Reach::of_slurmctld()?;
     let text = slurm::ask("scontrol", &["-a", "-o", "show", "node"])?;
     Ok(text.lines().filter_map(slurm::node).collect())
 }
 
-/// The options of a job with one task that waits only a moment for resources, and beside which other jobs may run.
-fn by_srun(node: &str, partition: Option<&str>) -> Vec<String> {
-    let mut words =
-        ["srun", "--immediate=10", "--job-name=gpushare-check", "--chdir=/", "--nodes=1", "--ntasks=1"]
-            .map(str::to_owned)
-            .to_vec();
-    words.extend(partition.map(|partition| format!("--partition={partition}")));
-    words.push(format!("--nodelist={node}"));
-    words.extend(CHECK.map(str::to_owned));
-    words
+/// Whether Slurm has switched the node off, or is about to: `IDLE+CLOUD+POWERED_DOWN`. It is no fault, and the node
+/// stays as it is.
+fn is_without_power(state: &str) -> bool {
+    ["POWERED_DOWN", "POWERING_DOWN", "POWERING_UP"]
+        .iter()
+        .any(|word| state.split('+').any(|one| one == *word))
+}
+
+/// What slurmctld's record of a node shows.
+fn record(one: &slurm::Node, all: &[slurm::Node], config: &Config) -> Said {
+    if is_without_power(&one.state) {
+        return Said::Nothing(format!("it is {}", one.state));
+    }
+    let here = config.of_node(&one.name);
+    let elsewhere = all.iter().any(|node| node.gres.iter().any(|(name, ..)| *name == config.node.share_gres));
+    let mut findings = vec![daemon::state(one)];
+    findings.extend(node::gres(here, one, elsewhere, None));
+    let version = Some(one.version.clone()).filter(|version| !version.is_empty());
+    let versions: BTreeMap<String, String> =
+        version.map(|version| ("Slurm".to_owned(), version)).into_iter().collect();
+    let machine = Machine { node: one.name.clone(), time: now(), versions, ..Machine::default() };
+    Said::Report(Box::new(Report { machine, findings: findings.iter().map(fleet::Line::of).collect() }))
 }
 
 /// Programs that put the node's name before each line get an option that prevents it. ssh gets options that suppress
@@ -98,7 +139,7 @@ fn via(command: &str, node: &str) -> Vec<String> {
         command => command,
     };
     let words = begin.split_whitespace().map(str::to_owned).chain([node.to_owned()]);
-    words.chain(CHECK.map(str::to_owned)).collect()
+    words.chain(REPORT.map(str::to_owned)).collect()
 }
 
 /// Options that pdsh adds to those that it passes to ssh.
@@ -109,6 +150,8 @@ gpushare::errors! {
     #[derive(Debug)]
     pub enum NodeError {
         NoFile(folder: PathBuf, node: String) => "there is no {}/{node}.json", folder.display();
+        NoLine(file: PathBuf) => "{} has no report of it", file.display();
+        NoRecord => "slurmctld knows no such node";
         NoCommand => "no command";
         Silent(program: String) => "{program} printed nothing";
         Complaint(line: String) => "{line}";
@@ -117,7 +160,7 @@ gpushare::errors! {
     } from { Ignored(Ignored), Program(ProgramError) }
 }
 
-/// The report that the command prints. Its exit status only says whether something is wrong on the node.
+/// The report that the command prints.
 fn answer(words: &[String]) -> Result<Report, NodeError> {
     let (program, arguments) = words.split_first().ok_or(NodeError::NoCommand)?;
     let mut command = slurm::command(program);
@@ -138,6 +181,55 @@ fn answer(words: &[String]) -> Result<Report, NodeError> {
     })
 }
 
+/// Collected reports.
+enum Found<'a> {
+    /// A directory with NODE.json.
+    Folder(&'a Path),
+    /// A file's reports, and its lines `NODE: text` that are none.
+    File { path: &'a Path, reports: BTreeMap<String, Report>, complaints: BTreeMap<String, String> },
+}
+
+impl<'a> Found<'a> {
+    fn read(path: &'a Path) -> Result<Found<'a>, CheckError> {
+        let mut text = Vec::new();
+        if path == Path::new("-") {
+            io::stdin().take(LONGEST).read_to_end(&mut text).map_err(CheckError::Stdin)?;
+        } else if path.is_dir() {
+            return Ok(Found::Folder(path));
+        } else {
+            let failed = |error| CheckError::Collected(path.to_owned(), error);
+            File::open(path).map_err(failed)?.take(LONGEST).read_to_end(&mut text).map_err(failed)?;
+        }
+        Ok(Found::of(path, &String::from_utf8_lossy(&text)))
+    }
+
+    /// pdsh and clush put `NODE: ` before each line, also before those of a node that has no report.
+    fn of(path: &'a Path, text: &str) -> Found<'a> {
+        let (mut reports, mut complaints) = (BTreeMap::new(), BTreeMap::new());
+        for line in text.lines() {
+            let report = line.find('{').and_then(|at| serde_json::from_str::<Report>(line.get(at..)?).ok());
+            if let Some(report) = report {
+                reports.insert(report.machine.node.clone(), report);
+            } else if let Some((node, text)) = line.split_once(": ") {
+                complaints.entry(node.to_owned()).or_insert_with(|| text.trim().to_owned());
+            }
+        }
+        Found::File { path, reports, complaints }
+    }
+
+    fn of_node(&self, node: &str) -> Result<Report, NodeError> {
+        match self {
+            Found::Folder(folder) => collected::of(folder, node, now())?
+                .ok_or_else(|| NodeError::NoFile(folder.to_path_buf(), node.to_owned())),
+            Found::File { path, reports, complaints } => match (reports.get(node), complaints.get(node)) {
+                (Some(report), _) => Ok(collected::current(report.clone(), path, node, now())?),
+                (None, Some(line)) => Err(NodeError::Complaint(line.clone())),
+                (None, None) => Err(NodeError::NoLine(path.to_path_buf())),
+            },
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -147,30 +239,68 @@ mod tests {
         let words = |way: &str| via(way, "n1").join(" ");
         assert_eq!(
             words("ssh"),
-            "ssh -o LogLevel=ERROR -o BatchMode=yes -o ConnectTimeout=5 n1 gpushare check --json"
+            "ssh -o LogLevel=ERROR -o BatchMode=yes -o ConnectTimeout=5 n1 gpushare check --node-report"
         );
-        assert_eq!(words("pdsh"), "pdsh -N -w n1 gpushare check --json");
-        assert_eq!(words("clush"), "clush -N --options=-oLogLevel=ERROR -w n1 gpushare check --json");
-        assert_eq!(words("ssh -p 2222"), "ssh -p 2222 n1 gpushare check --json");
-        let srun = by_srun("n1", Some("p")).join(" ");
-        assert!(
-            srun.ends_with("--partition=p --nodelist=n1 gpushare check --json")
-                && srun.contains("--immediate"),
-            "{srun}"
-        );
-        assert!(!srun.contains("overlap"));
+        assert_eq!(words("pdsh"), "pdsh -N -w n1 gpushare check --node-report");
+        assert_eq!(words("clush"), "clush -N --options=-oLogLevel=ERROR -w n1 gpushare check --node-report");
+        assert_eq!(words("ssh -p 2222"), "ssh -p 2222 n1 gpushare check --node-report");
     }
+
+    const SAID: &str = "{\"node\":\"n1\",\"time\":1,\"versions\":{},\"files\":{},\"findings\":[]}";
 
     #[test]
     fn what_is_no_report_is_said_in_one_line() {
         let said =
             |script: &str| answer(&["sh", "-c", script].map(str::to_owned)).map(|report| report.machine.node);
-        let report = "{\"node\":\"n1\",\"time\":1,\"versions\":{},\"files\":{},\"findings\":[]}";
-        assert_eq!(said(&format!("echo '{report}'; exit 1")).unwrap(), "n1");
-        let error = said("echo; echo 'srun: error: no place' >&2; exit 1").unwrap_err().to_string();
-        assert_eq!(error, "srun: error: no place");
+        assert_eq!(said(&format!("echo '{SAID}'; exit 1")).unwrap(), "n1");
+        let error = said("echo; echo 'ssh: no route' >&2; exit 1").unwrap_err().to_string();
+        assert_eq!(error, "ssh: no route");
         let error = said("echo '{not JSON'; exit 1").unwrap_err().to_string();
         assert!(error.starts_with("{not JSON (key must be"), "{error}");
         assert_eq!(said("exit 0").unwrap_err().to_string(), "sh printed nothing");
+    }
+
+    #[test]
+    fn collected_lines_are_those_of_pdsh_and_clush_too() {
+        let now = now();
+        let report = |node: &str, time| SAID.replace("n1", node).replace(":1,", &format!(":{time},"));
+        let text = format!(
+            "n1: {}\n{}\nn3: sh: gpushare: not found\nn4: {}\n\ngarbage\n",
+            report("n1", now),
+            report("n2", now),
+            report("n4", now - 1000)
+        );
+        let found = Found::of(Path::new("FILE"), &text);
+        let said = |node| found.of_node(node).map_or_else(|error| error.to_string(), |one| one.machine.node);
+        assert_eq!(
+            ["n1", "n2", "n3", "n4", "n5"].map(said),
+            [
+                "n1",
+                "n2",
+                "sh: gpushare: not found",
+                "FILE is ignored: it is 1000 s old; the limit is 900 s",
+                "FILE has no report of it"
+            ]
+        );
+    }
+
+    #[test]
+    fn slurmctlds_record_of_a_node_is_judged_without_asking_anybody() {
+        let config = Config::parse("Placement=follow\nUnitsPerGpu=100").unwrap();
+        let read = |text: &str| slurm::node(&format!("NodeName=n1 {text}")).unwrap();
+        for (text, expected) in [
+            ("Gres=gpu:a40:4,mps:400 State=IDLE Version=24.11.5", vec!["ok", "ok"]),
+            ("Gres=gpu:a40:4,mps:400 State=DOWN+NOT_RESPONDING", vec!["wrong", "ok"]),
+            ("Gres=mps:400 State=IDLE", vec!["ok", "wrong"]),
+            ("Gres=gpu:4,mps:400 State=IDLE+CLOUD+POWERED_DOWN", vec![]),
+            ("Gres=gpu:4,mps:400 State=MIXED+CLOUD+POWERING_UP", vec![]),
+        ] {
+            let node = read(text);
+            let found = match record(&node, std::slice::from_ref(&node), &config) {
+                Said::Report(report) => report.findings.into_iter().map(|line| line.status).collect(),
+                Said::Nothing(_) | Said::Error(_) => Vec::new(),
+            };
+            assert_eq!(found, expected, "{text}");
+        }
     }
 }

@@ -21,10 +21,18 @@ impl Reach {
         thread::scope(|scope| {
             let database =
                 scope.spawn(|| answered("sacctmgr", &["-nP", "show", "cluster", "format=cluster"]));
-            let slurmctld = answered("scontrol", &["ping"]);
+            let slurmctld = Reach::of_slurmctld();
             let slurmdbd = database.join().unwrap_or(Err(ProgramError::Unasked("sacctmgr")));
             Reach { slurmctld, slurmdbd }
         })
+    }
+
+    /// Asks slurmctld alone.
+    ///
+    /// # Errors
+    /// It doesn't answer.
+    pub fn of_slurmctld() -> Result<(), ProgramError> {
+        answered("scontrol", &["ping"])
     }
 }
 

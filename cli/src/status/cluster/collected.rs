@@ -118,7 +118,18 @@ fn read<T: FromNode>(path: &Path, node: &str, now: u64) -> Result<Option<T>, Why
     if text.len() as u64 > LONGEST {
         return Err(Why::TooLong);
     }
-    let said: T = serde_json::from_slice(&text)?;
+    judge(serde_json::from_slice(&text)?, node, now).map(Some)
+}
+
+/// A report of this node that was read from a file with those of others.
+///
+/// # Errors
+/// It belongs to another node, or isn't current.
+pub fn current<T: FromNode>(said: T, path: &Path, node: &str, now: u64) -> Result<T, Ignored> {
+    judge(said, node, now).map_err(|why| Ignored::Because(path.to_owned(), why))
+}
+
+fn judge<T: FromNode>(said: T, node: &str, now: u64) -> Result<T, Why> {
     let age = now.saturating_sub(said.time());
     if said.node() != node {
         Err(Why::OtherNode(said.node().to_owned()))
@@ -127,7 +138,7 @@ fn read<T: FromNode>(path: &Path, node: &str, now: u64) -> Result<Option<T>, Why
     } else if age > OLDEST {
         Err(Why::Old(age))
     } else {
-        Ok(Some(said))
+        Ok(said)
     }
 }
 
