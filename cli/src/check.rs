@@ -192,6 +192,7 @@ impl<'a> Look<'a> {
             findings.extend(self.cluster(conf, &stack));
         }
         findings.extend(self.machine(conf, &stack));
+        names::before_others(&mut findings);
         findings
     }
 

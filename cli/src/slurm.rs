@@ -37,7 +37,7 @@ pub struct Slurm {
     pub partitions: Vec<Partition>,
     /// The database's QOSes.
     pub qoses: Qoses,
-    /// Reservations, if gpushare.conf exempts some.
+    /// Reservations, if gpushare.conf names some.
     pub reservations: Vec<Reservation>,
     /// The database's associations.
     pub accounts: Accounts,
@@ -109,8 +109,9 @@ impl Slurm {
         let list = |what| ask("scontrol", &["-a", "-o", "show", what]);
         let settings = ask("scontrol", &["show", "config"])?;
         let (nodes, partitions) = (list("node")?, list("partition")?);
-        let exempts = !config.policy.exempt.reservations.is_empty();
-        let reservations = if exempts { list("reservation")? } else { String::new() };
+        let policy = &config.policy;
+        let named = !policy.exempt.reservations.is_empty() || !policy.shares.reservations.is_empty();
+        let reservations = if named { list("reservation")? } else { String::new() };
         self.settings = Settings::parse(&settings);
         self.nodes = nodes.lines().filter_map(node).collect();
         self.partitions = partitions.lines().filter_map(partition).collect();

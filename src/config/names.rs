@@ -95,9 +95,15 @@ pub(super) fn meant(record: Option<Record>, name: &str) -> Option<&'static str> 
 
 /// Whether the words differ by a typing error in one place, of at most two letters.
 fn is_nearly(word: &str, key: &str) -> bool {
+    differing(word, key) <= 2
+}
+
+/// Between what the words have in common at their beginning and their end, the letters of the longer one; case doesn't
+/// count.
+pub fn differing(word: &str, key: &str) -> usize {
     let (word, key) = (word.to_ascii_lowercase(), key.to_ascii_lowercase());
     let (longer, shorter) = if word.len() < key.len() { (key, word) } else { (word, key) };
     let start = longer.bytes().zip(shorter.bytes()).take_while(|(a, b)| a == b).count();
     let ends = longer.bytes().rev().zip(shorter.bytes().rev()).take(shorter.len() - start);
-    longer.len() - start - ends.take_while(|(a, b)| a == b).count() <= 2
+    longer.len() - start - ends.take_while(|(a, b)| a == b).count()
 }

@@ -136,6 +136,9 @@ impl Section for Draft {
                 if key == "GPUs" {
                     self.note_types(value);
                 }
+                if key == "DefaultType" && is_gpu_type(value) {
+                    self.rules.policy.types.push(value.to_owned());
+                }
                 self.qos.take(key, value)
             }
             Record::Partition => {

@@ -3,6 +3,7 @@
 
 use crate::config::Config;
 use gpushare::submit::policy::{Governed, GovernedAccounts};
+use gpushare::text::pattern::{Case, Patterns};
 use gpushare_node::config::{Mps, Placement};
 
 use super::finding::{Finding, listed};
@@ -19,17 +20,17 @@ pub fn findings(config: &Config, slurm: &Slurm, reach: &Reach, hooks: bool, on_n
         findings.extend(settings(config, slurm, hooks, on_node));
     }
     if reach.slurmdbd.is_ok() {
-        findings.push(governed(config, &slurm.qoses));
+        findings.extend(governed(config, &slurm.qoses));
     }
     if reach.slurmctld.is_ok() {
         findings.extend(outside::findings(config, slurm));
     }
     if reach.slurmdbd.is_ok() {
-        findings.push(governed_accounts(config, &slurm.accounts));
+        findings.extend(governed_accounts(config, &slurm.accounts));
         findings.extend(names::of_database(config, slurm));
     }
     if reach.slurmctld.is_ok() {
-        findings.extend(names::of_partitions(config, slurm));
+        findings.extend(names::of_slurmctld(config, slurm));
     }
     if reach.slurmctld.is_ok() {
         findings.extend(billing(config, slurm));
@@ -110,22 +111,23 @@ pub fn setting(requirement: &Requirement, settings: &Settings) -> Finding {
     }
 }
 
-fn governed(config: &Config, qoses: &Qoses) -> Finding {
+fn governed(config: &Config, qoses: &Qoses) -> Option<Finding> {
     let about = "GovernedQOS";
     let found = &qoses.governed;
     match (&config.policy.governed, found.is_empty()) {
         (Governed::Auto, true) => {
-            Finding::unknown(about, "auto, and no QOS has a limit on a GPU type: nothing is governed")
+            let said = "auto, and no QOS has a limit on a GPU type: nothing is governed";
+            Some(Finding::unknown(about, said))
         }
-        (Governed::Auto, false) => Finding::ok(about, format!("auto: {}", listed(found))),
-        (Governed::Names(_), _) => Finding::ok(about, "a list of names"),
+        (Governed::Auto, false) => Some(Finding::ok(about, format!("auto: {}", listed(found)))),
+        (Governed::Names(patterns), _) => named(about, patterns, qoses.names.iter()),
     }
 }
 
-fn governed_accounts(config: &Config, accounts: &Accounts) -> Finding {
+fn governed_accounts(config: &Config, accounts: &Accounts) -> Option<Finding> {
     let about = "GovernedAccounts";
     let found = &accounts.limited;
-    match (&config.policy.accounts, found.is_empty()) {
+    Some(match (&config.policy.accounts, found.is_empty()) {
         (GovernedAccounts::Off, true) => Finding::ok(about, "off, and no account has a limit on a GPU type"),
         (GovernedAccounts::Off, false) => {
             let said = format!("off: requests without a type bypass the limits of {}", listed(found));
@@ -133,8 +135,19 @@ fn governed_accounts(config: &Config, accounts: &Accounts) -> Finding {
         }
         (GovernedAccounts::Auto, true) => Finding::ok(about, "auto: no account has a limit on a GPU type"),
         (GovernedAccounts::Auto, false) => Finding::ok(about, format!("auto: {}", listed(found))),
-        (GovernedAccounts::Names(_), _) => Finding::ok(about, "a list of names"),
-    }
+        (GovernedAccounts::Names(patterns), _) => return named(about, patterns, accounts.names.iter()),
+    })
+}
+
+/// Those that the names mean. [`names`] has the names that mean none.
+fn named<'n>(
+    about: &'static str,
+    patterns: &Patterns,
+    all: impl Iterator<Item = &'n String>,
+) -> Option<Finding> {
+    let meant = all.filter(|name| patterns.match_name(name.as_bytes(), Case::Ignored));
+    let meant: Vec<String> = meant.cloned().collect();
+    (!meant.is_empty()).then(|| Finding::ok(about, listed(&meant)))
 }
 
 fn billing(config: &Config, slurm: &Slurm) -> Vec<Finding> {

@@ -1,147 +1,271 @@
-//! Names in gpushare.conf that nothing has: one that is misspelt in `GovernedQOS` switches the rules off. Reservations
-//! come and go, so their names aren't checked. Pure.
+//! Names in gpushare.conf that nothing on the cluster has: one that is misspelt in `GovernedQOS` switches the rules
+//! off. It says which name may be meant. Pure.
+
+use std::collections::BTreeSet;
 
 use crate::config::Config;
+use gpushare::config::names::differing;
 use gpushare::submit::policy::{Governed, GovernedAccounts};
+use gpushare::text::hostlist;
 use gpushare::text::pattern::{Case, Patterns};
+use gpushare_node::config::Placement;
+use gpushare_qos::config::Members;
 
-use super::finding::{Finding, listed};
+use super::finding::{Finding, Status};
 use crate::slurm::Slurm;
 
+mod types;
+
 /// What a rule loses by such a name.
+#[derive(Clone, Copy, PartialEq, Eq)]
 enum Loss {
     /// It doesn't apply to what was meant.
     Rule,
-    /// Only an exemption. The name may be one of later.
-    Exemption,
+    /// Nothing, if the name is one of later: an exemption, a reservation.
+    Nothing,
+}
+
+/// Names of one kind that the cluster has.
+struct Kind<'a> {
+    /// Such as `QOS`.
+    word: &'static str,
+    names: Vec<&'a str>,
+    case: Case,
 }
 
 /// QOSes, accounts and users.
 pub fn of_database(config: &Config, slurm: &Slurm) -> Vec<Finding> {
     let policy = &config.policy;
-    let accounts: Vec<&str> = slurm.accounts.names.iter().map(String::as_str).collect();
-    let users: Vec<&str> = slurm.accounts.users.iter().map(String::as_str).collect();
     // `gpushare qos apply` makes those that are missing of the lines that have an owner or limits.
     let managed = config.qoses.iter().map(|managed| managed.name.as_str());
-    let qoses: Vec<&str> = slurm.qoses.names.iter().map(String::as_str).chain(managed).collect();
+    let names = slurm.qoses.names.iter().map(String::as_str).chain(managed).collect();
+    let qoses = Kind { word: "QOS", names, case: Case::Ignored };
     let mut findings = Vec::new();
     if let Governed::Names(patterns) = &policy.governed {
-        findings.extend(finding("GovernedQOS", "QOS", patterns, &qoses, Case::Ignored, Loss::Rule));
+        findings.extend(qoses.finding("GovernedQOS", patterns, Loss::Rule));
     }
-    let records = policy.records.iter().map(|record| &record.names);
     findings
-        .extend(records.filter_map(|names| finding("QOS", "QOS", names, &qoses, Case::Ignored, Loss::Rule)));
+        .extend(policy.records.iter().filter_map(|record| qoses.finding("QOS", &record.names, Loss::Rule)));
+    findings.extend(new_qoses(config, slurm));
+    let accounts: Vec<&str> = slurm.accounts.names.iter().map(String::as_str).collect();
     // With PrivateData users see only their own; everybody else sees root.
     if !accounts.contains(&"root") {
+        let named: Vec<&str> = [
+            ("GovernedAccounts", matches!(policy.accounts, GovernedAccounts::Names(_))),
+            ("ExemptAccounts", !policy.exempt.accounts.is_empty()),
+            ("ExemptUsers", !policy.exempt.users.is_empty()),
+        ]
+        .into_iter()
+        .filter_map(|(key, has)| has.then_some(key))
+        .collect();
+        let said =
+            format!("{} not compared: PrivateData hides accounts and users from you", named.join(", "));
+        findings.extend((!named.is_empty()).then(|| Finding::unknown("names", said)));
         return findings;
     }
-    if let GovernedAccounts::Names(patterns) = &policy.accounts {
-        findings.extend(finding(
-            "GovernedAccounts",
-            "account",
-            patterns,
-            &accounts,
-            Case::Ignored,
-            Loss::Rule,
-        ));
-    }
-    let exempt = &policy.exempt;
+    let users = slurm.accounts.users.iter().map(String::as_str).collect();
     let (accounts, users) = (
-        finding("ExemptAccounts", "account", &exempt.accounts, &accounts, Case::Ignored, Loss::Exemption),
-        finding("ExemptUsers", "user", &exempt.users, &users, Case::Ignored, Loss::Exemption),
+        Kind { word: "account", names: accounts, case: Case::Ignored },
+        Kind { word: "user", names: users, case: Case::Ignored },
     );
-    findings.into_iter().chain(accounts).chain(users).collect()
+    if let GovernedAccounts::Names(patterns) = &policy.accounts {
+        findings.extend(accounts.finding("GovernedAccounts", patterns, Loss::Rule));
+    }
+    findings.extend(accounts.finding("ExemptAccounts", &policy.exempt.accounts, Loss::Nothing));
+    findings.extend(users.finding("ExemptUsers", &policy.exempt.users, Loss::Nothing));
+    findings.extend(new_members(config, &accounts, &users));
+    findings
 }
 
-/// Partitions.
-pub fn of_partitions(config: &Config, slurm: &Slurm) -> Vec<Finding> {
+/// QOSes of the file that the database doesn't have, but one much like them that the file doesn't have: `gpushare qos
+/// apply` would make a second one.
+fn new_qoses(config: &Config, slurm: &Slurm) -> Option<Finding> {
+    let is_in_file = |name: &str| config.qoses.iter().any(|managed| managed.name.eq_ignore_ascii_case(name));
+    let has = |name: &str| slurm.qoses.names.iter().any(|known| known.eq_ignore_ascii_case(name));
+    let others: Vec<&str> =
+        slurm.qoses.names.iter().map(String::as_str).filter(|name| !is_in_file(name)).collect();
+    let new = config.qoses.iter().map(|managed| managed.name.as_str()).filter(|name| !has(name));
+    made("QOS", new.filter_map(|name| Some(said("QOS", name, Some(meant(name, &others)?)))).collect())
+}
+
+/// Accounts and users of `QOS=` lines; `apply` makes an account that is missing.
+fn new_members(config: &Config, accounts: &Kind, users: &Kind) -> Option<Finding> {
+    let mut all: Vec<(&Kind, &str)> = Vec::new();
+    for managed in &config.qoses {
+        match &managed.members {
+            Members::Unsaid | Members::All => {}
+            Members::Accounts(names) => all.extend(names.iter().map(|name| (accounts, name.as_str()))),
+            Members::Users(account, names) => {
+                all.push((accounts, account.as_str()));
+                all.extend(names.iter().map(|name| (users, name.as_str())));
+            }
+        }
+    }
+    let new = all.into_iter().filter(|(kind, name)| !kind.has(name));
+    let parts: BTreeSet<String> =
+        new.filter_map(|(kind, name)| Some(said(kind.word, name, Some(meant(name, &kind.names)?)))).collect();
+    made("Account", parts.into_iter().collect())
+}
+
+fn made(about: &'static str, parts: Vec<String>) -> Option<Finding> {
+    let said = format!("{} If not, gpushare qos apply makes what is missing", parts.join(" "));
+    (!parts.is_empty()).then(|| Finding::unknown(about, said))
+}
+
+/// What slurmctld knows: partitions, reservations, nodes, types, and units.
+pub fn of_slurmctld(config: &Config, slurm: &Slurm) -> Vec<Finding> {
     let policy = &config.policy;
     let names: Vec<&str> = slurm.partitions.iter().map(|partition| partition.name.as_str()).collect();
-    // With PrivateData users see none.
-    if names.is_empty() {
-        return Vec::new();
-    }
+    let partitions = Kind { word: "partition", names, case: Case::Counts };
     let keys = [
         ("GovernedPartitions", &policy.partitions, Loss::Rule),
         ("ShareOnlyPartitions", &policy.shares.only_partitions, Loss::Rule),
         ("GpuPartitions", &policy.gpu_partitions, Loss::Rule),
-        ("ExemptPartitions", &policy.exempt.partitions, Loss::Exemption),
+        ("ExemptPartitions", &policy.exempt.partitions, Loss::Nothing),
     ];
     let records = policy.partition_records.iter().map(|record| ("PartitionName", &record.names, Loss::Rule));
-    let of_key = |(about, patterns, loss)| finding(about, "partition", patterns, &names, Case::Counts, loss);
-    keys.into_iter().chain(records).filter_map(of_key).collect()
+    let keys = keys.into_iter().chain(records).filter(|(_, patterns, _)| !patterns.is_empty());
+    let mut findings: Vec<Finding> = if partitions.names.is_empty() {
+        let named: Vec<&str> = keys.map(|(key, ..)| key).collect();
+        let said = format!("{} not compared: slurmctld shows you no partition", named.join(", "));
+        (!named.is_empty()).then(|| Finding::unknown("names", said)).into_iter().collect()
+    } else {
+        keys.filter_map(|(about, patterns, loss)| partitions.finding(about, patterns, loss)).collect()
+    };
+    findings.extend(reservations(config, slurm));
+    findings.extend(nodes(config, slurm));
+    findings.extend(types::findings(config, slurm));
+    findings.extend(sizes(config));
+    findings
 }
 
-fn finding(
-    about: &'static str,
-    kind: &str,
-    patterns: &Patterns,
-    names: &[&str],
-    case: Case,
-    loss: Loss,
-) -> Option<Finding> {
-    // ExemptUsers may have numbers.
-    let is_number = |name: &&&str| about == "ExemptUsers" && name.bytes().all(|byte| byte.is_ascii_digit());
-    let unknown = patterns.without_match(names, case);
-    let unknown: Vec<String> =
-        unknown.iter().filter(|name| !is_number(name)).map(|name| format!("'{name}'")).collect();
-    let said = format!("no {kind} matches {}", listed(&unknown));
-    (!unknown.is_empty()).then(|| match loss {
-        Loss::Rule => Finding::wrong(about, said, "gpushare.conf: correct or remove it"),
-        Loss::Exemption => Finding::unknown(about, said),
+/// Reservations come and go, so a missing one may be right.
+fn reservations<'s>(config: &'s Config, slurm: &'s Slurm) -> impl Iterator<Item = Finding> + 's {
+    let names = slurm.reservations.iter().map(|one| one.name.as_str()).collect();
+    let all = Kind { word: "reservation", names, case: Case::Counts };
+    let exempt = all.finding("ExemptReservations", &config.policy.exempt.reservations, Loss::Nothing);
+    // A part of the name is enough.
+    let parts: Vec<String> =
+        config.policy.shares.reservations.iter().map(|part| format!("*{part}*")).collect();
+    let of_shares = Patterns::parse(&parts.join(","))
+        .and_then(|patterns| all.finding("ShareReservations", &patterns, Loss::Nothing));
+    exempt.into_iter().chain(of_shares)
+}
+
+/// `NodeName=` lines.
+fn nodes(config: &Config, slurm: &Slurm) -> Vec<Finding> {
+    let known: Vec<&str> = slurm.nodes.iter().map(|node| node.name.as_str()).collect();
+    let finding = |list: &str| {
+        let names = hostlist::all(list)?;
+        let missing: Vec<&String> = names.iter().filter(|name| !known.contains(&name.as_str())).collect();
+        let first = missing.first()?;
+        let all = said("node", first, meant(first, &known));
+        let more = if missing.len() > 1 { format!(" ({} more)", missing.len() - 1) } else { String::new() };
+        let about = "NodeName";
+        Some(if missing.len() == names.len() {
+            Finding::wrong(
+                about,
+                format!("{all}{more}"),
+                format!("gpushare.conf: correct or remove NodeName={list}"),
+            )
+        } else {
+            Finding::unknown(about, format!("{all}{more}"))
+        })
+    };
+    config.nodes.iter().filter_map(|record| finding(&record.names)).collect()
+}
+
+/// Sizes of shares that no GPU has.
+fn sizes(config: &Config) -> Option<Finding> {
+    let placed = config.every_node().filter(|node| node.placement != Placement::Off);
+    let most =
+        placed.filter_map(|node| node.units_per_gpu.as_ref()).map(|units| u64::from(units.most())).max()?;
+    let beyond: Vec<String> =
+        config.policy.shares.sizes.iter().filter(|size| **size > most).map(u64::to_string).collect();
+    (!beyond.is_empty()).then(|| {
+        let said = format!("no GPU has {} units; UnitsPerGpu is at most {most}", beyond.join(" or "));
+        Finding::wrong(
+            "ShareSizes",
+            said,
+            format!("gpushare.conf: take {} out of ShareSizes", beyond.join(", ")),
+        )
     })
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::check::finding::Status;
-    use crate::slurm::{Accounts, Partition, Qoses};
+impl Kind<'_> {
+    fn has(&self, name: &str) -> bool {
+        let is = |known: &&str| match self.case {
+            Case::Ignored => known.eq_ignore_ascii_case(name),
+            Case::Counts => *known == name,
+        };
+        self.names.iter().any(is)
+    }
 
-    #[test]
-    fn every_name_that_nothing_has_is_named() {
-        let config = Config::parse(
-            "GovernedQOS=qos_a,qos_new,qos_laferty,x*\nGovernedAccounts=lab,nolab\nExemptUsers=alice,bop,2001\n\
-             ExemptAccounts=*\nGovernedPartitions=p,P\nExemptPartitions=debug\nQOS=qos_b Mode=audit\n\
-             QOS=\"two words\" Mode=audit\nQOS=qos_new GPUs=a40:1\nQOS=qos_new Mode=warn\n\
-             PartitionName=q MaxCPUsPerGpu=4\n",
-        )
-        .unwrap();
-        let of = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
-        let slurm = Slurm {
-            qoses: Qoses { names: vec!["QOS_A".into(), "two words".into()], ..Qoses::default() },
-            accounts: Accounts { names: of(&["root", "lab"]), users: of(&["alice"]), ..Accounts::default() },
-            partitions: vec![Partition { name: "p".into(), ..Partition::default() }],
-            ..Slurm::default()
-        };
-        let said = |findings: Vec<Finding>| {
-            let line = |finding: &Finding| {
-                let sign = if finding.status == Status::Unknown { "?" } else { "WRONG" };
-                format!("{sign} {}: {}", finding.about, finding.said)
-            };
-            findings.iter().map(line).collect::<Vec<_>>()
-        };
-        assert_eq!(
-            said(of_database(&config, &slurm)),
-            [
-                "WRONG GovernedQOS: no QOS matches 'qos_laferty', 'x*'",
-                "WRONG QOS: no QOS matches 'qos_b'",
-                "WRONG GovernedAccounts: no account matches 'nolab'",
-                "? ExemptUsers: no user matches 'bop'",
-            ]
-        );
-        // Somebody who sees no accounts but their own, and no partition.
-        let accounts = Accounts { names: of(&["own"]), users: of(&["own"]), ..Accounts::default() };
-        let seen = Slurm { accounts, qoses: slurm.qoses.clone(), ..Slurm::default() };
-        assert_eq!(said(of_database(&config, &seen)), said(of_database(&config, &slurm))[..2]);
-        assert!(of_partitions(&config, &seen).is_empty());
-        assert_eq!(
-            said(of_partitions(&config, &slurm)),
-            [
-                "WRONG GovernedPartitions: no partition matches 'P'",
-                "? ExemptPartitions: no partition matches 'debug'",
-                "WRONG PartitionName: no partition matches 'q'",
-            ]
-        );
+    /// The names of a key that nothing has.
+    fn finding(&self, about: &'static str, patterns: &Patterns, loss: Loss) -> Option<Finding> {
+        // ExemptUsers may have numbers.
+        let is_number =
+            |name: &&str| about == "ExemptUsers" && name.bytes().all(|byte| byte.is_ascii_digit());
+        let unknown = patterns.without_match(&self.names, self.case).into_iter();
+        let unknown: Vec<&str> = unknown.filter(|name| !is_number(name)).collect();
+        let near = |name: &str| meant(name, &self.names);
+        let parts: Vec<String> = unknown.iter().map(|name| said(self.word, name, near(name))).collect();
+        let fixes: Vec<String> = unknown
+            .iter()
+            .map(|name| match near(name) {
+                Some(meant) => format!("{about}: {meant} instead of {name}"),
+                None => format!("{about}: without {name}, or create it in Slurm"),
+            })
+            .collect();
+        (!unknown.is_empty()).then(|| match loss {
+            Loss::Rule => {
+                Finding::wrong(about, parts.join(" "), format!("gpushare.conf: {}", fixes.join("; ")))
+            }
+            Loss::Nothing => Finding::unknown(about, parts.join(" ")),
+        })
     }
 }
+
+/// The name that may be meant: one that differs in one place, by at most two letters and half of its letters.
+fn meant<'n>(name: &str, names: &[&'n str]) -> Option<&'n str> {
+    let near = names.iter().map(|known| (differing(name, known), *known));
+    let near = near.filter(|(letters, known)| *letters <= 2 && letters * 2 <= name.len().max(known.len()));
+    near.min_by_key(|(letters, _)| *letters).map(|(_, known)| known)
+}
+
+fn said(word: &str, name: &str, meant: Option<&str>) -> String {
+    match meant {
+        Some(meant) => format!("no {word} '{name}'; did you mean '{meant}'?"),
+        None if name.contains('*') => format!("no {word} matches '{name}'."),
+        None => format!("no {word} '{name}'."),
+    }
+}
+
+/// Whether a name is in doubt on which the fixes of others depend.
+fn is_doubt(Finding { about, said, .. }: &Finding) -> bool {
+    match *about {
+        "GPU types" => true,
+        "QOS" => said.starts_with("no ") || said.contains("no node has a GPU of type"),
+        "GovernedQOS" | "GpuWeight" | "Account" => said.starts_with("no "),
+        _ => false,
+    }
+}
+
+/// Corrects the names first: with them the other fixes would write something else, or something weaker.
+pub fn before_others(findings: &mut [Finding]) {
+    let first: BTreeSet<&str> =
+        findings.iter().filter(|finding| is_doubt(finding)).map(|finding| finding.about).collect();
+    let first = first.into_iter().collect::<Vec<_>>().join(", ");
+    for finding in findings.iter_mut().filter(|finding| !first.is_empty() && !is_doubt(finding)) {
+        let depends =
+            ["QOS", "AccountingStorageTRES", "TRESBillingWeights", "ForeignTypes"].contains(&finding.about);
+        if depends && matches!(finding.status, Status::Wrong(_)) {
+            finding.status = Status::Wrong(format!(
+                "first the names of {first} in gpushare.conf, then gpushare check again"
+            ));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -44,7 +44,7 @@ pub struct Policy {
     pub memory_gres: Option<MemoryGres>,
     /// `GetUserEnv=drop`: slurmd runs no user's login shell, which would run outside of all jobs.
     pub drops_user_env: bool,
-    /// GPU types in the spelling of the file's other keys: `GPUs`, `GpuWeight`.
+    /// GPU types in the spelling of the file's other keys: `GPUs`, `DefaultType`, `GpuWeight`.
     pub types: Vec<String>,
 }
 

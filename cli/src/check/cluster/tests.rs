@@ -64,12 +64,13 @@ fn a_finding_says_what_is_there_what_follows_and_what_mends_it() {
 fn accounts_with_limits_on_types_are_listed() {
     let accounts = |names: &[&str]| Accounts {
         limited: names.iter().map(|name| (*name).to_owned()).collect(),
+        names: names.iter().map(|name| (*name).to_owned()).collect(),
         ..Accounts::default()
     };
     for (rules, names, expected, status) in [
         ("# none", vec![], "auto: no account has a limit on a GPU type", Status::Ok),
         ("# none", vec!["acct", "bob in dept"], "auto: acct, bob in dept", Status::Ok),
-        ("GovernedAccounts=a*", vec!["acct"], "a list of names", Status::Ok),
+        ("GovernedAccounts=a*", vec!["acct"], "acct", Status::Ok),
         ("GovernedAccounts=off", vec![], "off, and no account has a limit on a GPU type", Status::Ok),
         (
             "GovernedAccounts=Off",
@@ -78,7 +79,7 @@ fn accounts_with_limits_on_types_are_listed() {
             Status::Unknown,
         ),
     ] {
-        let found = governed_accounts(&Config::parse(rules).unwrap(), &accounts(&names));
+        let found = governed_accounts(&Config::parse(rules).unwrap(), &accounts(&names)).unwrap();
         assert_eq!((found.said.as_str(), found.status), (expected, status), "{rules}");
     }
 }

@@ -1,0 +1,114 @@
+//! Types of GPUs in gpushare.conf: those that no node has, and those that nodes spell otherwise. Slurm's database has
+//! them in small letters, but finds nodes by their own spelling. Pure.
+
+use std::collections::BTreeMap;
+
+use gpushare::submit::policy::{Caps, Governed};
+use gpushare::text::pattern::Case;
+use gpushare_node::config::UnitsPerGpu;
+
+use super::{Finding, meant, said};
+use crate::config::Config;
+use crate::slurm::Slurm;
+
+/// The findings.
+pub fn findings(config: &Config, slurm: &Slurm) -> Vec<Finding> {
+    let all = slurm.nodes.iter().flat_map(|node| &node.gres).filter(|(name, ..)| name == "gpu");
+    let all: Vec<Option<&str>> = all.map(|(_, gres_type, _)| gres_type.as_deref()).collect();
+    let known: Vec<&str> = all.iter().copied().flatten().collect();
+    // A type that is no node's may be one of later, or of GPUs that slurmd finds without a type.
+    let some_untyped = all.contains(&None);
+    let mut keys: BTreeMap<&'static str, Vec<&str>> = BTreeMap::new();
+    for (key, gres_type) in named(config) {
+        let types = keys.entry(key).or_default();
+        let is_known = known.iter().any(|known| known.eq_ignore_ascii_case(gres_type));
+        if !is_known && !types.contains(&gres_type) {
+            types.push(gres_type);
+        }
+    }
+    let finding = |(about, types): (&'static str, Vec<&str>)| {
+        let near: Vec<Option<&str>> = types.iter().map(|name| meant(name, &known)).collect();
+        let parts: Vec<String> =
+            types.iter().zip(&near).map(|(name, near)| said("node has GPUs of type", name, *near)).collect();
+        let fixes: Vec<String> = types
+            .iter()
+            .zip(&near)
+            .filter_map(|(name, near)| Some(format!("{about}: {} instead of {name}", (*near)?)))
+            .collect();
+        let said = parts.join(" ");
+        Some(match (types.is_empty(), fixes.is_empty() || some_untyped) {
+            (true, _) => return None,
+            (false, true) => Finding::unknown(about, said),
+            (false, false) => Finding::wrong(about, said, format!("gpushare.conf: {}", fixes.join("; "))),
+        })
+    };
+    let mut findings: Vec<Finding> = keys.into_iter().filter_map(finding).collect();
+    findings.extend(spelling(config, slurm, &known));
+    findings
+}
+
+/// Each key with its types. `GPUs` has its own check (`gpushare_qos::check`).
+fn named(config: &Config) -> impl Iterator<Item = (&'static str, &str)> {
+    let policy = &config.policy;
+    let caps = std::iter::once(&policy.caps)
+        .chain(policy.records.iter().map(|record| &record.caps))
+        .chain(policy.partition_records.iter().map(|record| &record.caps));
+    let caps = caps.flat_map(|Caps { cpus, mem }| [("MaxCPUsPerGpu", cpus), ("MaxMemPerGpu", mem)]);
+    let caps =
+        caps.flat_map(|(key, cap)| cap.iter().flat_map(|cap| &cap.types).map(move |one| (key, &*one.0)));
+    let units = config.every_node().filter_map(|node| match node.units_per_gpu.as_ref() {
+        Some(UnitsPerGpu::ByType(types)) => Some(types),
+        _ => None,
+    });
+    let units = units.flatten().map(|(gres_type, _)| ("UnitsPerGpu", gres_type.as_str()));
+    let weights = config.gpu_weights.iter().map(|weight| ("GpuWeight", weight.gres_type.as_str()));
+    let defaults =
+        policy.records.iter().filter_map(|record| Some(("DefaultType", record.default_type.as_deref()?)));
+    caps.chain(units).chain(weights).chain(defaults)
+}
+
+/// What gpushare would tell a user to write, and Slurm would refuse: `gpu:h100`, where nodes have `Type=H100`.
+fn spelling(config: &Config, slurm: &Slurm, known: &[&str]) -> Option<Finding> {
+    let governs = |qos: &str| match &config.policy.governed {
+        Governed::Auto => true,
+        Governed::Names(patterns) => patterns.match_name(qos.as_bytes(), Case::Ignored),
+    };
+    let mut said: Vec<String> = Vec::new();
+    let mut fixes: Vec<String> = Vec::new();
+    let mut types: Vec<&str> = known.to_vec();
+    types.sort_unstable();
+    types.dedup();
+    for gres_type in &types {
+        let is_same = |other: &&&str| other.eq_ignore_ascii_case(gres_type) && other != &gres_type;
+        if types.iter().any(|other| is_same(&other)) {
+            continue;
+        }
+        match config.policy.types.iter().find(|written| written.eq_ignore_ascii_case(gres_type)) {
+            Some(written) if written == gres_type => {}
+            Some(written) => {
+                said.push(format!("nodes spell '{gres_type}', gpushare.conf '{written}'"));
+                fixes.push(format!("{gres_type} instead of {written}"));
+            }
+            None if gres_type.bytes().any(|byte| byte.is_ascii_uppercase()) => {
+                let lowercase = gres_type.to_ascii_lowercase();
+                let limited = slurm.qoses.typed.iter();
+                let limited =
+                    limited.filter(|(qos, typed)| governs(qos) && typed.gres_types.contains(&lowercase));
+                let names: Vec<&str> = limited.map(|(qos, _)| qos.as_str()).collect();
+                if !names.is_empty() {
+                    said.push(format!("nodes spell '{gres_type}', limits '{lowercase}'"));
+                    fixes.push(format!("QOS={} DefaultType={gres_type}", names.join(",")));
+                }
+            }
+            None => {}
+        }
+    }
+    (!said.is_empty()).then(|| {
+        let what = "Slurm refuses requests that gpushare writes or advises";
+        Finding::wrong(
+            "GPU types",
+            format!("{}: {what}", said.join("; ")),
+            format!("gpushare.conf: {}", fixes.join("; ")),
+        )
+    })
+}
