@@ -150,13 +150,13 @@ fn config(conf: Option<&Path>) -> Result<Config, GuardError> {
 fn look(acts: bool) -> Result<Snapshot, GuardError> {
     let now = ask::snapshot()?;
     let user = gpushare_node::user_id().unwrap_or(u32::MAX);
-    if user != 0 && now.settings.slurm_user != Some(user) {
+    if user != 0 && now.settings.slurm_user() != Some(user) {
         if acts {
             return Err(GuardError::NotAll(user));
         }
         complain(&[format!("Slurm may hide jobs from user {user}: run it as root or SlurmUser")]);
     }
-    if !now.settings.enforces_limits {
+    if !now.settings.enforces_limits() {
         let setting = "AccountingStorageEnforce has no 'limits'";
         complain(&[format!("{setting}: Slurm holds no job to a limit, and guard acts on none")]);
     }

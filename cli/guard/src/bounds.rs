@@ -3,7 +3,7 @@
 //! `MaxTRES` of an association comes down from the accounts above, `GrpTRES` counts at each of them. Limits of a QOS
 //! with `Relative` are percentages: they stand before others as any, and none of them is ever exceeded here.
 
-use gpushare_slurm_text::{Job, Kind, Qos, Snapshot, Tres};
+use gpushare_slurm_text::{Job, Kind, Partition, Qos, Snapshot, Tres};
 
 use crate::Rules;
 
@@ -21,7 +21,7 @@ pub(crate) struct Bound {
 
 pub(crate) fn of(job: &Job, now: &Snapshot, rules: &Rules) -> Vec<Bound> {
     let partition = now.partitions.get(&job.partition);
-    let bills_types = partition.is_some_and(|partition| partition.bills_types);
+    let bills_types = partition.is_some_and(Partition::bills_types);
     let counts = |tres: &str| rules.counts(tres, bills_types);
     let order = qoses(job, now);
     let mut found: Vec<Bound> = Vec::new();
@@ -78,7 +78,7 @@ fn qoses<'s>(job: &'s Job, now: &'s Snapshot) -> Vec<(&'s str, &'s Qos)> {
     let named = |name: &'s str| now.qoses.get(name).map(|qos| (name, qos));
     let own = named(&job.qos);
     let of_partition =
-        now.partitions.get(&job.partition).and_then(|partition| named(partition.qos.as_deref()?));
+        now.partitions.get(&job.partition).and_then(|partition| named(partition.own.as_deref()?));
     let mut order: Vec<_> = [of_partition, own].into_iter().flatten().collect();
     if own.is_some_and(|(_, qos)| qos.over_partition) {
         order.reverse();

@@ -34,7 +34,7 @@ impl Held {
         for (node, gres) in on.nodes.iter().flat_map(|node| on.gres.iter().map(move |gres| (node, gres))) {
             let node = now.nodes.get(node);
             if gres.name == "gpu" {
-                for index in &gres.indexes {
+                for index in gres.indexes() {
                     sum.add("gres/gpu", 1);
                     match node.and_then(|node| node.type_of(*index)) {
                         Some(gres_type) => sum.add(&format!("gres/gpu:{gres_type}"), 1),

@@ -231,13 +231,13 @@ fn judge_without(now: &Snapshot, rules: &Rules, gone: &HashSet<u32>) -> Verdict 
 /// Whether a look alone has jobs that may be acted upon.
 pub fn any_to_act_on(now: &Snapshot, verdict: &Verdict) -> bool {
     let mut jobs = verdict.over.iter().flat_map(|finding| &finding.jobs);
-    now.settings.enforces_limits && jobs.any(|job| job.is_beyond && job.may_act)
+    now.settings.enforces_limits() && jobs.any(|job| job.is_beyond && job.may_act)
 }
 
 /// The jobs to act upon, each with the limit: beyond it in both looks, and beyond it still if those that go before them
 /// are gone. The oldest comes first, and there are at most `most`: each costs a judgement.
 pub fn agree(first: &Snapshot, second: &Snapshot, rules: &Rules, most: usize) -> Vec<(Member, Finding)> {
-    if !(first.settings.enforces_limits && second.settings.enforces_limits) {
+    if !(first.settings.enforces_limits() && second.settings.enforces_limits()) {
         return Vec::new();
     }
     let before = judge(first, rules).over;

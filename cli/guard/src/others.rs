@@ -170,7 +170,7 @@ fn over_caps(
     };
     // Slurm gives whole cores, and whole nodes: docs/limits.md.
     let threads = job.record.on.iter().flat_map(|on| &on.nodes).filter_map(|node| now.nodes.get(node));
-    let threads = threads.map(|node| node.threads_per_core).max().unwrap_or(1);
+    let threads = threads.map(|node| node.threads_per_core).max().unwrap_or(1).max(1);
     if let Some(allowed) =
         caps(|caps| caps.cpus.as_ref()).filter(|_| !whole).and_then(|cap| allowed(cap, held))
     {

@@ -107,11 +107,11 @@ fn snapshot(made: &[Made]) -> Snapshot {
     job::join(&mut jobs, records);
     Snapshot {
         jobs,
-        nodes: node::read(NODES),
-        partitions: partition::read(PARTITIONS),
+        nodes: node::read(NODES).into_iter().map(|node| (node.name.clone(), node)).collect(),
+        partitions: partition::read(PARTITIONS).into_iter().map(|one| (one.name.clone(), one)).collect(),
         qoses: limits::qoses(QOSES).unwrap(),
         associations: Associations::read(ACCOUNTS).unwrap(),
-        settings: Settings { cluster: "lab".to_owned(), enforces_limits: true, slurm_user: None },
+        settings: Settings::parse("AccountingStorageEnforce=limits\n"),
     }
 }
 

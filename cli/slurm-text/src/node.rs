@@ -1,74 +1,110 @@
-//! Nodes and their GPUs, from `scontrol show node -d`. No user can write anything into it.
+//! Nodes and their GPUs, from `scontrol show node`, with or without `-d` and `-o`. No user can write anything into it.
 
-use std::collections::HashMap;
+use gpushare::text::gres::{self, NodeGres};
 
-use gpushare::text::gres;
-
-use crate::Question;
-use crate::record::Gres;
+use crate::{Gres, Question, Tres, value, words};
 
 /// Asks for all nodes.
 pub const NODES: Question = ("scontrol", &["-a", "-d", "show", "node"]);
 
 /// A node.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Node {
-    /// `Gres=`: name, type in lowercase, count.
-    pub gres: Vec<(String, Option<String>, u64)>,
-    /// Types of the GPUs in use, by index.
-    used: HashMap<u32, String>,
-    /// `ThreadsPerCore=`
+    /// Its name.
+    pub name: String,
+    /// `Gres=`, such as `(gpu, Some(a40), 4)`.
+    pub gres: Vec<NodeGres>,
+    /// `GresUsed=`: what jobs have; only with `-d`.
+    pub used: Vec<Gres>,
+    /// `AllocTRES=`
+    pub allocated: Tres,
+    /// Its partitions.
+    pub partitions: Vec<String>,
+    /// Its slurmd's version, such as 24.11.5; empty until the slurmd has contacted slurmctld.
+    pub version: String,
+    /// Such as `IDLE+DRAIN`.
+    pub state: String,
+    /// Why it is out of service, who did that and when: `GPU 2 is hot [root@2026-11-24T19:00:00]`.
+    pub reason: Option<String>,
+    /// `ThreadsPerCore=`; 0 if it isn't said.
     pub threads_per_core: u64,
 }
 
-impl Default for Node {
-    fn default() -> Node {
-        Node { gres: Vec::new(), used: HashMap::new(), threads_per_core: 1 }
-    }
-}
-
 impl Node {
+    /// Reads what Slurm prints about one node.
+    pub fn read(text: &str) -> Option<Node> {
+        let said = |key| value(text, key).unwrap_or_default();
+        Some(Node {
+            name: value(text, "NodeName")?.to_owned(),
+            gres: gres::read(said("Gres")),
+            used: Gres::read(said("GresUsed")),
+            allocated: Tres::read(said("AllocTRES")),
+            partitions: words(said("Partitions")),
+            version: said("Version").to_owned(),
+            state: said("State").to_owned(),
+            reason: reason(text),
+            threads_per_core: said("ThreadsPerCore").parse().unwrap_or(0),
+        })
+    }
+
+    /// The reason alone.
+    pub fn why(&self) -> Option<&str> {
+        let reason = self.reason.as_deref()?;
+        let parts = reason.rsplit_once(" [").filter(|(_, by)| by.ends_with(']'));
+        Some(parts.map_or(reason, |(why, _)| why))
+    }
+
     /// The type of its GPU with this index, in lowercase: as Slurm says of a GPU in use, or if the node has only one.
     /// `None` if that is unknown or the GPU has none.
-    pub fn type_of(&self, index: u32) -> Option<&str> {
-        self.used.get(&index).map(String::as_str).or_else(|| self.only_type("gpu"))
+    pub fn type_of(&self, index: u32) -> Option<String> {
+        let mut gpus = self.used.iter().filter(|used| used.name == "gpu" && used.gres_type.is_some());
+        let used = gpus.find(|used| used.indexes().contains(&index));
+        let said = used.and_then(|used| Some(used.gres_type.as_ref()?.to_ascii_lowercase()));
+        said.or_else(|| self.only_type("gpu"))
     }
 
-    /// The type of all of a GRES on it, if they have the same.
-    pub fn only_type(&self, name: &str) -> Option<&str> {
+    /// The type of all of a GRES on it, in lowercase, if they have the same.
+    pub fn only_type(&self, name: &str) -> Option<String> {
         let mut types =
             self.gres.iter().filter(|(known, ..)| known == name).map(|(_, gres_type, _)| gres_type);
         let first = types.next()?.as_deref()?;
-        types.all(|other| other.as_deref() == Some(first)).then_some(first)
+        let is_it = |other: &str| other.eq_ignore_ascii_case(first);
+        types.all(|other| other.as_deref().is_some_and(is_it)).then(|| first.to_ascii_lowercase())
     }
 }
 
-/// Reads all nodes, by name.
-pub fn read(text: &str) -> HashMap<String, Node> {
-    let mut nodes: HashMap<String, Node> = HashMap::new();
-    let mut current: Option<(String, Node)> = None;
+/// Reads all nodes.
+pub fn read(text: &str) -> Vec<Node> {
+    let mut texts: Vec<String> = Vec::new();
     for line in text.lines() {
         if line.starts_with("NodeName=") {
-            nodes.extend(current.take());
-            current = crate::word(line, "NodeName").map(|name| (name.to_owned(), Node::default()));
+            texts.push(String::new());
         }
-        let Some((_, node)) = &mut current else { continue };
-        let line = line.trim_start();
-        if let Some(list) = line.strip_prefix("Gres=") {
-            let lower = |gres_type: Option<String>| gres_type.map(|name| name.to_ascii_lowercase());
-            node.gres =
-                gres::read(list).into_iter().map(|(name, kind, count)| (name, lower(kind), count)).collect();
-        } else if let Some(list) = line.strip_prefix("GresUsed=") {
-            for used in Gres::read(list).into_iter().filter(|used| used.name == "gpu") {
-                let Some(gres_type) = used.gres_type else { continue };
-                node.used.extend(used.indexes.iter().map(|index| (*index, gres_type.clone())));
-            }
-        } else if let Some(threads) = crate::word(line, "ThreadsPerCore") {
-            node.threads_per_core = threads.parse().unwrap_or(1).max(1);
+        if let Some(text) = texts.last_mut() {
+            text.push_str(line);
+            text.push('\n');
         }
     }
-    nodes.extend(current);
-    nodes
+    texts.iter().filter_map(|text| Node::read(text)).collect()
+}
+
+/// The reason may have several words; in the one-line form, the text after it begins with one of these.
+fn reason(text: &str) -> Option<String> {
+    let (_, text) = text.split_once(" Reason=")?;
+    let ends = [
+        "\n",
+        " Comment=",
+        " Extra=",
+        " InstanceId=",
+        " InstanceType=",
+        " Parameters=",
+        " ReservationName=",
+        " ResvName=",
+        " TLSCertTokenSet=",
+        " Topology=",
+    ];
+    let end = ends.iter().filter_map(|key| text.find(key)).min().unwrap_or(text.len());
+    text.get(..end).map(|text| text.trim().to_owned())
 }
 
 #[cfg(test)]
@@ -83,13 +119,39 @@ mod tests {
                     NodeName=n1\n   Gres=gpu:a40:4,mps:a40:400\n   GresUsed=gpu:a40:0(IDX:N/A)\n\nNodeName=u\n   \
                     Gres=gpu:4\n";
         let nodes = read(text);
-        let types = |name: &str| [0, 1, 2].map(|index| nodes[name].type_of(index));
+        let names: Vec<&str> = nodes.iter().map(|node| node.name.as_str()).collect();
+        assert_eq!(names, ["m1", "n1", "u"]);
+        let types = |at: usize| [0, 1, 2].map(|index| nodes[at].type_of(index));
+        let of = |name: &str| Some(name.to_owned());
         // Not in the order of the list: gres.conf's lines may have another.
-        assert_eq!(types("m1"), [Some("h100"), None, Some("a40")]);
-        assert_eq!(types("n1"), [Some("a40"); 3]);
-        assert_eq!(types("u"), [None; 3]);
-        assert_eq!((nodes["m1"].threads_per_core, nodes["n1"].threads_per_core), (2, 1));
-        assert_eq!(nodes["n1"].only_type("mps"), Some("a40"));
+        assert_eq!(types(0), [of("h100"), None, of("a40")]);
+        assert_eq!(types(1), [of("a40"), of("a40"), of("a40")]);
+        assert_eq!(types(2), [None, None, None]);
+        assert_eq!((nodes[0].threads_per_core, nodes[1].threads_per_core), (2, 0));
+        assert_eq!(nodes[1].only_type("mps"), of("a40"));
         assert!(read("slurm_load_node error\n").is_empty());
+    }
+
+    #[test]
+    fn a_node_is_read_with_its_gres_and_partitions() {
+        let read =
+            |text: &str| Node::read(&format!("NodeName=n1 Gres={text} NodeAddr=x Partitions=p,q")).unwrap();
+        assert_eq!(read("(null)").gres, []);
+        assert_eq!(read("gpu:a40:4(S:0,1),mps:1K").gres.len(), 2);
+        assert_eq!((read("x").partitions, read("x").version), (words("p,q"), String::new()));
+        assert_eq!(read("x Version=24.11.5").version, "24.11.5");
+        assert_eq!((read("x State=IDLE+DRAIN").state.as_str(), read("x").reason), ("IDLE+DRAIN", None));
+        let reason = "GPU [2] is hot [root@2026-11-24T19:00:00]";
+        for after in [
+            "",
+            " ",
+            "\n   Comment=a",
+            " Comment=a b",
+            " Extra=x ResvName=r",
+            " ReservationName=m Topology=default:s1",
+        ] {
+            let read = Node::read(&format!("NodeName=n1 Reason={reason}{after}")).unwrap();
+            assert_eq!(read.reason.as_deref(), Some(reason), "{after}");
+        }
     }
 }

@@ -1,8 +1,9 @@
-//! Partitions, from `scontrol -o show partition`.
+//! Partitions and reservations, from `scontrol -o show`.
 
-use std::collections::HashMap;
+use gpushare::submit::policy::DefaultMemory;
 
-use crate::Question;
+use crate::settings::default_memory;
+use crate::{Question, value, words};
 
 /// Asks for all partitions.
 pub const PARTITIONS: Question = ("scontrol", &["-a", "-o", "show", "partition"]);
@@ -10,44 +11,136 @@ pub const PARTITIONS: Question = ("scontrol", &["-a", "-o", "show", "partition"]
 /// A partition.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Partition {
+    /// Its name.
+    pub name: String,
+    /// Whether it is where jobs go that name none.
+    pub is_default: bool,
+    /// The words of `TRESBillingWeights`.
+    pub billing: Vec<String>,
+    /// All QOSes that it allows, denies, or has as its own.
+    pub qoses: Vec<String>,
+    /// `AllowQos`; empty if all QOSes are allowed.
+    pub allowed: Vec<String>,
+    /// `DenyQos`, which counts if there is no `AllowQos`.
+    pub denied: Vec<String>,
     /// Its own QOS, in lowercase as in the database.
-    pub qos: Option<String>,
+    pub own: Option<String>,
+    /// Its own default for jobs that request no memory.
+    pub memory: DefaultMemory,
     /// Whether every job gets whole nodes.
     pub whole_nodes: bool,
-    /// Whether `TRESBillingWeights` names a type of a GRES, so that Slurm learns a job's bill only at its start.
-    pub bills_types: bool,
 }
 
-/// Reads all partitions, by name.
-pub fn read(text: &str) -> HashMap<String, Partition> {
-    let partition = |line: &str| {
-        let name = crate::word(line, "PartitionName")?.to_owned();
-        let qos = crate::word(line, "QoS").filter(|qos| !["N/A", "(null)"].contains(qos));
-        let weights = crate::word(line, "TRESBillingWeights").unwrap_or_default().to_ascii_lowercase();
-        let bills_types =
-            weights.split(',').any(|weight| weight.starts_with("gres/") && weight.contains(':'));
-        let whole_nodes = crate::word(line, "OverSubscribe") == Some("EXCLUSIVE");
-        Some((name, Partition { qos: qos.map(str::to_ascii_lowercase), whole_nodes, bills_types }))
-    };
-    text.lines().filter_map(partition).collect()
+impl Partition {
+    /// Reads a line.
+    pub fn read(line: &str) -> Option<Partition> {
+        let name = value(line, "PartitionName")?.to_owned();
+        let list = |key| words(value(line, key).unwrap_or_default());
+        // The values if there is none.
+        let is_one = |name: &String| !["ALL", "N/A"].contains(&name.as_str());
+        let named = |key| -> Vec<String> { list(key).into_iter().filter(is_one).collect() };
+        let (allowed, denied) = (named("AllowQos"), named("DenyQos"));
+        // slurmctld ignores case here, and its database has small letters.
+        let own = named("QoS").pop().map(|name| name.to_ascii_lowercase());
+        Some(Partition {
+            name,
+            is_default: value(line, "Default") == Some("YES"),
+            billing: list("TRESBillingWeights"),
+            qoses: allowed.iter().chain(&denied).chain(&own).cloned().collect(),
+            allowed,
+            denied,
+            own,
+            memory: default_memory(|key| value(line, key).unwrap_or_default()),
+            whole_nodes: value(line, "OverSubscribe") == Some("EXCLUSIVE"),
+        })
+    }
+
+    /// Whether jobs of a QOS may run in this partition.
+    pub fn admits(&self, qos: &str) -> bool {
+        let has = |names: &[String]| names.iter().any(|name| name.eq_ignore_ascii_case(qos));
+        if self.allowed.is_empty() { !has(&self.denied) } else { has(&self.allowed) }
+    }
+
+    /// Whether `TRESBillingWeights` names a type of a GRES, so that Slurm learns a job's bill only at its start.
+    pub fn bills_types(&self) -> bool {
+        let is_type =
+            |weight: &String| weight.to_ascii_lowercase().starts_with("gres/") && weight.contains(':');
+        self.billing.iter().any(is_type)
+    }
+}
+
+/// Reads all partitions.
+pub fn read(text: &str) -> Vec<Partition> {
+    text.lines().filter_map(Partition::read).collect()
+}
+
+/// A reservation.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reservation {
+    /// Its name.
+    pub name: String,
+    /// Its flags.
+    pub flags: Vec<String>,
+}
+
+impl Reservation {
+    /// Reads a line of `scontrol -o show reservation`.
+    pub fn read(line: &str) -> Option<Reservation> {
+        let name = value(line, "ReservationName")?.to_owned();
+        Some(Reservation { name, flags: words(value(line, "Flags").unwrap_or_default()) })
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn with(text: &str) -> Partition {
+        Partition::read(&format!("PartitionName=p AllowGroups=ALL {text}")).unwrap()
+    }
+
     #[test]
     fn a_partition_has_its_qos_and_how_it_bills() {
-        let found = read(
-            "PartitionName=p AllowQos=ALL QoS=N/A OverSubscribe=NO\nPartitionName=q QoS=Big OverSubscribe=EXCLUSIVE \
-             TRESBillingWeights=CPU=1.0,GRES/gpu:a40=2\nPartitionName=r TRESBillingWeights=GRES/gpu=2\nNo partitions\n",
-        );
-        assert_eq!(found.len(), 3);
-        assert_eq!(found["p"], Partition::default());
-        assert_eq!(
-            found["q"],
-            Partition { qos: Some("big".to_owned()), whole_nodes: true, bills_types: true }
-        );
-        assert!(!found["r"].bills_types);
+        let found =
+            with("QoS=Big OverSubscribe=EXCLUSIVE Default=YES TRESBillingWeights=CPU=1.0,GRES/gpu:a40=2");
+        assert_eq!((found.own.as_deref(), found.whole_nodes, found.is_default), (Some("big"), true, true));
+        assert_eq!((found.bills_types(), found.billing), (true, words("CPU=1.0,GRES/gpu:a40=2")));
+        let none = with("AllowQos=ALL QoS=N/A OverSubscribe=NO Default=NO TRESBillingWeights=(null)");
+        assert_eq!(none, Partition { name: "p".to_owned(), ..Partition::default() });
+        assert!(!with("TRESBillingWeights=GRES/gpu=2").bills_types());
+        assert!(read("No partitions\n").is_empty());
+    }
+
+    #[test]
+    fn a_partition_is_read_with_the_qoses_that_it_names() {
+        for (text, expected) in [
+            ("AllowQos=ALL QoS=N/A", vec![]),
+            ("AllowQos=course,free QoS=N", vec!["course", "free", "n"]),
+            ("DenyQos=course QoS=(null)", vec!["course"]),
+        ] {
+            assert_eq!(with(text).qoses, expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_partition_admits_what_it_allows_or_else_what_it_does_not_deny() {
+        for (text, free, course) in [
+            ("AllowQos=ALL QoS=n", true, true),
+            ("AllowQos=Course,free QoS=n", true, true),
+            ("AllowQos=free QoS=N/A", true, false),
+            ("DenyQos=course QoS=N/A", true, false),
+        ] {
+            let partition = with(text);
+            assert_eq!((partition.admits("free"), partition.admits("course")), (free, course), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_reservation_is_read_with_its_flags() {
+        let line =
+            "ReservationName=r StartTime=x Features=(null) Flags=MAINT,NO_HOLD_JOBS_AFTER_END TRES=cpu=64";
+        let found = Reservation::read(line).unwrap();
+        assert_eq!((found.name.as_str(), found.flags), ("r", words("MAINT,NO_HOLD_JOBS_AFTER_END")));
+        assert_eq!(Reservation::read("No reservations in the system"), None);
     }
 }

@@ -7,9 +7,9 @@
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
-use gpushare::text::{gres, hostlist};
+use gpushare::text::hostlist;
 
-use crate::{Question, Tres};
+use crate::{Gres, Question, Tres};
 
 /// Asks for the records of all jobs.
 pub const RECORDS: Question = ("scontrol", &["-a", "-d", "show", "job"]);
@@ -64,50 +64,6 @@ pub struct On {
     pub nodes: Vec<String>,
     /// What it has on each.
     pub gres: Vec<Gres>,
-}
-
-/// A GRES on a node.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Gres {
-    /// Its name.
-    pub name: String,
-    /// The type, in lowercase. Of a job's GRES, a user may have chosen it.
-    pub gres_type: Option<String>,
-    /// How many.
-    pub count: u64,
-    /// Which devices, if they have numbers.
-    pub indexes: Vec<u32>,
-}
-
-impl Gres {
-    /// Reads `gpu:a40:2(IDX:0-1),mps:40(40/100,0/100),gpushare(CNT:3)`.
-    pub fn read(text: &str) -> Vec<Gres> {
-        gres::parts(text.trim()).filter_map(Gres::one).collect()
-    }
-
-    fn one(part: &str) -> Option<Gres> {
-        let part = gres::without_null(part);
-        let (name, gres_type, mut count) = gres::read(&part).pop()?;
-        let inside = part.split_once('(').map_or("", |(_, rest)| rest.trim_end_matches(')'));
-        if let Some(number) = inside.strip_prefix("CNT:") {
-            count = number.parse().unwrap_or(0);
-        }
-        let indexes = inside.strip_prefix("IDX:").map(indexes).unwrap_or_default();
-        Some(Gres { name, gres_type: gres_type.map(|name| name.to_ascii_lowercase()), count, indexes })
-    }
-}
-
-/// Reads `0,2-3`; `N/A` means none.
-pub fn indexes(list: &str) -> Vec<u32> {
-    let mut found = Vec::new();
-    for range in list.split(',') {
-        let (first, last) = range.split_once('-').unwrap_or((range, range));
-        if let (Ok(first), Ok(last)) = (first.parse::<u32>(), last.parse::<u32>()) {
-            // No node has more GPUs.
-            found.extend(first..=last.min(first.saturating_add(1023)));
-        }
-    }
-    found
 }
 
 /// Where in a record a line is.

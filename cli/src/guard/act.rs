@@ -141,7 +141,7 @@ mod tests {
             jobs: (1..=last).filter_map(|id| Job::read(line(id, id, "RUNNING").trim_end())).collect(),
             qoses: limits::qoses("q||gres/gpu:a40=0||||\n").unwrap(),
             associations: Associations::read("root||||||\n").unwrap(),
-            settings: Settings { enforces_limits: true, ..Settings::default() },
+            settings: Settings::parse("AccountingStorageEnforce=limits\n"),
             ..Snapshot::default()
         };
         agree(&now, &now, &Rules::of(&Config::default().policy), MOST + 1)

@@ -9,7 +9,9 @@ use std::thread;
 
 use gpushare_slurm_text::limits::{self, Associations};
 use gpushare_slurm_text::record::{self, Records};
-use gpushare_slurm_text::{Job, Node, Partition, Qos, Question, Settings, Snapshot, job, node, partition};
+use gpushare_slurm_text::{
+    Job, Node, Partition, Qos, Question, Settings, Snapshot, job, node, partition, settings,
+};
 
 use super::GuardError;
 use crate::slurm::{ProgramError, Reach, run};
@@ -35,8 +37,10 @@ pub(super) fn snapshot() -> Result<Snapshot, GuardError> {
 type Places = (HashMap<String, Node>, HashMap<String, Partition>);
 
 fn places() -> Result<Places, GuardError> {
-    let (nodes, partitions) =
-        (node::read(&text(node::NODES)?), partition::read(&text(partition::PARTITIONS)?));
+    let nodes = node::read(&text(node::NODES)?).into_iter().map(|node| (node.name.clone(), node));
+    let partitions = partition::read(&text(partition::PARTITIONS)?);
+    let partitions = partitions.into_iter().map(|partition| (partition.name.clone(), partition));
+    let (nodes, partitions): Places = (nodes.collect(), partitions.collect());
     if nodes.is_empty() || partitions.is_empty() {
         return Err(odd("scontrol", "no nodes or no partitions"));
     }
@@ -44,11 +48,14 @@ fn places() -> Result<Places, GuardError> {
 }
 
 fn limits() -> Result<(Settings, HashMap<String, Qos>, Associations), GuardError> {
-    let said = text(gpushare_slurm_text::SETTINGS)?;
-    let settings = Settings::read(&said).ok_or_else(|| odd("scontrol", &said))?;
+    let said = text(settings::SETTINGS)?;
+    let settings = Settings::parse(&said);
+    if settings.cluster().is_empty() {
+        return Err(odd("scontrol", &said));
+    }
     let said = text(limits::QOSES)?;
     let qoses = limits::qoses(&said).ok_or_else(|| odd("sacctmgr", &said))?;
-    let cluster = format!("cluster={}", settings.cluster);
+    let cluster = format!("cluster={}", settings.cluster());
     let (program, arguments) = limits::ASSOCIATIONS;
     let said = ask(program, &[arguments, &["where", &cluster]].concat())?;
     let associations = Associations::read(&said).ok_or_else(|| odd("sacctmgr", &said))?;

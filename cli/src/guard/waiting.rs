@@ -39,7 +39,7 @@ pub(super) fn run(conf: Option<&Path>, as_json: bool) -> Result<Answer, GuardErr
     let release = Release::parse(&run::ask("scontrol", &["--version"])?).map_err(GuardError::Release)?;
     let now = super::look(false)?;
     let partitions = run::ask("scontrol", &["-a", "-o", "show", "partition"])?;
-    let tables = Tables { partitions, ..Tables::ask(None, &now.settings.cluster)? };
+    let tables = Tables { partitions, ..Tables::ask(None, now.settings.cluster())? };
     let mut judge = Judge::new(config.policy, release, &tables);
     let (found, unread) = refused(&now, &mut judge, release);
     if !unread.is_empty() {

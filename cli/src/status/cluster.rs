@@ -22,7 +22,7 @@ pub mod read;
 pub mod write;
 
 pub use assemble::is_usable;
-use read::NodeText;
+use gpushare_slurm_text::node::{self, Node as NodeText};
 
 /// States of nodes on which no job can start.
 const OUT: [&str; 9] =
@@ -145,7 +145,7 @@ pub fn gather(
     conf: Option<&Path>,
 ) -> Result<Cluster, StatusError> {
     let (config, mut complaints) = config(conf);
-    let nodes = places.of(read::nodes(&slurm::ask("scontrol", &["-a", "-d", "show", "node"])?))?;
+    let nodes = places.of(node::read(&slurm::ask(node::NODES.0, node::NODES.1)?))?;
     let mut jobs = read::Jobs::default();
     if let Err(reason) = run::lines("scontrol", &["-a", "-d", "show", "job"], |line| jobs.line(line)) {
         complaints.push(format!("no jobs: {reason}"));
@@ -179,7 +179,7 @@ pub fn around(
     conf: Option<&Path>,
 ) -> Result<Cluster, ProgramError> {
     let (config, mut complaints) = config(conf);
-    let nodes = read::nodes(&slurm::ask("scontrol", &["-a", "-d", "show", "node", node_list])?);
+    let nodes = node::read(&slurm::ask("scontrol", &["-a", "-d", "show", "node", node_list])?);
     let mut cluster = made(nodes, job, &BTreeMap::new(), folder, config.as_ref());
     complaints.append(&mut cluster.complaints);
     Ok(Cluster { complaints, ..cluster })

@@ -28,7 +28,7 @@ fn only_what_two_looks_agree_on_is_acted_upon() {
     assert_eq!(agree(&snapshot(&both), &raised, &rules(""), ALL), []);
     // Slurm holds nobody to limits.
     let mut free = snapshot(&both);
-    free.settings.enforces_limits = false;
+    free.settings = Settings::default();
     assert_eq!(agree(&snapshot(&both), &free, &rules(""), ALL), []);
     // A type that isn't named is no limit that is passed.
     let unnamed = [Made { asks: "gres/gpu:1", ..job(1, ONE) }];
@@ -71,7 +71,7 @@ fn one_look_tells_whether_there_is_anything_to_do() {
     }
     assert!(!any(&[Made { qos: "typed", ..TWO }], ""));
     let mut free = snapshot(&over);
-    free.settings.enforces_limits = false;
+    free.settings = Settings::default();
     assert!(!any_to_act_on(&free, &judge(&free, &rules(""))));
 }
 

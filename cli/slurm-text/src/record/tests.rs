@@ -1,6 +1,7 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::Which;
 
 /// A record as 24.11 prints it, without lines that nobody reads.
 fn text(id: u32, name: &str, devices: &str, more: &str) -> String {
@@ -33,7 +34,12 @@ fn joined(text: &str) -> [Record; 2] {
 fn a_record_has_the_devices_and_what_its_request_names() {
     let more = "   TresPerJob=gres:gpu:A40:2,gres:gpu:3\n";
     let [first, second] = joined(&(text(1, "a b", &one(), more) + &text(2, "x", "", "")));
-    let gres = Gres { name: "gpu".to_owned(), gres_type: Some("a40".to_owned()), count: 1, indexes: vec![2] };
+    let gres = Gres {
+        name: "gpu".to_owned(),
+        gres_type: Some("a40".to_owned()),
+        count: 1,
+        which: Which::Index(vec![2]),
+    };
     assert_eq!(first.on, [On { nodes: vec!["n1".to_owned()], gres: vec![gres] }]);
     assert_eq!((first.trust, second.trust), (Trust::Said, Trust::Unsaid));
     assert_eq!(first.types, BTreeSet::from(["a40".to_owned()]));

@@ -90,13 +90,10 @@ fn in_slurm(id: u32, node: &str, jobs: &[read::JobText]) -> Option<Place> {
     let on =
         |list: &str| hostlist::names(list, &mut hostlist::MOST_NODES.clone()).iter().any(|name| name == node);
     let (_, had) = job.on.iter().find(|(list, _)| on(list))?;
-    let gpus = had.iter().filter(|gres| gres.name == "gpu").filter_map(|gres| match &gres.which {
-        read::Which::Index(indexes) => Some(indexes.clone()),
-        _ => None,
-    });
+    let gpus = had.iter().filter(|gres| gres.name == "gpu").flat_map(|gres| gres.indexes());
     Some(Place {
         node: node.to_owned(),
-        gpus: gpus.flatten().collect(),
+        gpus: gpus.copied().collect(),
         source: "slurmctld",
         ..Place::default()
     })

@@ -3,7 +3,9 @@
 use gpushare::text::hostlist;
 use std::collections::{BTreeMap, HashMap};
 
-use super::read::{Gres, JobText, NodeText, Which};
+use gpushare_slurm_text::{Gres, Node as NodeText, Which};
+
+use super::read::JobText;
 use super::{CountingRules, Gpu, Job, Node, OUT, Owner, UnitsPerGpu, collected};
 
 /// The GRES in which Slurm itself divides GPUs.
@@ -46,7 +48,7 @@ pub fn nodes(
 
 fn node(text: &NodeText, jobs: &[Had], users: &BTreeMap<u32, Owner>, rules: &CountingRules) -> Option<Node> {
     let count = |name: &str| -> u64 {
-        text.gres.iter().filter(|gres| gres.name == name).map(|gres| gres.count).sum()
+        text.gres.iter().filter(|(known, ..)| known == name).map(|(.., count)| count).sum()
     };
     let share = [rules.share.as_str()].into_iter().chain(SHARED).find(|name| count(name) > 0)?;
     let (counted, gpus) = (count(share), count("gpu"));
@@ -65,7 +67,7 @@ fn node(text: &NodeText, jobs: &[Had], users: &BTreeMap<u32, Owner>, rules: &Cou
         node: text.name.clone(),
         state: text.state.to_ascii_lowercase(),
         usable: is_usable(&text.state),
-        reason: text.reason.clone(),
+        reason: text.why().map(str::to_owned),
         gpu_count,
         whole: 0,
         units: 0,
@@ -100,8 +102,8 @@ fn node(text: &NodeText, jobs: &[Had], users: &BTreeMap<u32, Owner>, rules: &Cou
 /// The units that fill each GPU, as far as Slurm shows which GPUs exist.
 fn units(rules: &CountingRules, text: &NodeText, gpu_count: Option<u64>) -> Option<Vec<u64>> {
     let units = rules.units.as_ref()?;
-    let listed = text.gres.iter().filter(|gres| gres.name == "gpu");
-    let types = listed.flat_map(|gres| (0..gres.count).map(|_| gres.gres_type.as_deref()));
+    let listed = text.gres.iter().filter(|(name, ..)| name == "gpu");
+    let types = listed.flat_map(|(_, gres_type, count)| (0..*count).map(|_| gres_type.as_deref()));
     let types = types.chain(std::iter::repeat(None)).take(usize::try_from(gpu_count?.min(MOST_GPUS)).ok()?);
     Some((0..).zip(types).map(|(index, gres_type)| units.of_gpu(index, gres_type, None).into()).collect())
 }
@@ -156,8 +158,7 @@ fn job(
 /// AllocTRES has only the TRES that AccountingStorageTRES names.
 fn counted_units(text: &NodeText, share: &str) -> u64 {
     let used = text.used.iter().filter(|gres| gres.name == share && !matches!(gres.which, Which::Index(_)));
-    let key = format!("gres/{share}=");
-    let tres = text.allocated.split(',').find_map(|word| word.strip_prefix(&key)?.parse().ok());
+    let tres = text.allocated.of(&format!("gres/{share}").to_ascii_lowercase());
     used.map(|gres| gres.count).sum::<u64>().max(tres.unwrap_or(0))
 }
 

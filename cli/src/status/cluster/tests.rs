@@ -28,7 +28,7 @@ fn said(release: &str, placement: &str) -> [String; 3] {
 
 fn made(texts: &[String; 3], rules: &CountingRules) -> Vec<Node> {
     let [nodes, jobs, users] = texts;
-    assemble::nodes(read::nodes(nodes), read::jobs(jobs), &users.lines().filter_map(owner).collect(), &|_| {
+    assemble::nodes(node::read(nodes), read::jobs(jobs), &users.lines().filter_map(owner).collect(), &|_| {
         rules.clone()
     })
 }
@@ -332,7 +332,7 @@ fn the_nodes_are_those_that_are_asked_for() {
         let places = Places { hosts: owned(hosts), partitions: owned(partitions) };
         let names =
             |nodes: Vec<NodeText>| nodes.into_iter().map(|node| node.name).collect::<Vec<_>>().join(" ");
-        places.of(read::nodes(&text)).map(names).map_err(|error| error.to_string())
+        places.of(node::read(&text)).map(names).map_err(|error| error.to_string())
     };
     let ok = |names: &str| Ok(names.to_owned());
     assert_eq!(of(&[], &[]), ok("n1 n2 m1"));

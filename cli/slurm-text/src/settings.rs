@@ -4,8 +4,13 @@ use std::collections::BTreeMap;
 
 use gpushare::submit::policy::DefaultMemory;
 
+use crate::Question;
+
+/// Asks for them.
+pub const SETTINGS: Question = ("scontrol", &["show", "config"]);
+
 /// The values by key, in lowercase because releases differ in case. One key may have several lines.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Settings {
     values: BTreeMap<String, Vec<String>>,
 }
@@ -60,6 +65,22 @@ impl Settings {
         self.get(key).parse().unwrap_or(0)
     }
 
+    /// `ClusterName`; empty if the text wasn't slurmctld's.
+    pub fn cluster(&self) -> &str {
+        self.get("ClusterName")
+    }
+
+    /// Whether `AccountingStorageEnforce` has `limits`: otherwise Slurm holds no job to any.
+    pub fn enforces_limits(&self) -> bool {
+        // `safe` includes limits (slurm.conf(5)), and slurmctld prints both.
+        ["limits", "safe", "all"].iter().any(|word| self.has("AccountingStorageEnforce", word))
+    }
+
+    /// The number of `SlurmUser`, who sees every job, as root does.
+    pub fn slurm_user(&self) -> Option<u32> {
+        self.get("SlurmUser").split_once('(')?.1.trim_end_matches(')').parse().ok()
+    }
+
     /// slurm.conf's default for jobs that request no memory, as the plugin reads it.
     pub fn default_memory(&self) -> DefaultMemory {
         default_memory(|key| self.get(key))
@@ -68,7 +89,7 @@ impl Settings {
 
 /// The default from anything that has these keys: slurm.conf or a partition. scontrol writes `DefMemPerCPU=UNLIMITED`
 /// for 0, and `DefMemPerNode=UNLIMITED` if it isn't set.
-pub(super) fn default_memory<'a>(value: impl Fn(&str) -> &'a str) -> DefaultMemory {
+pub(crate) fn default_memory<'a>(value: impl Fn(&str) -> &'a str) -> DefaultMemory {
     let [of_cpu, of_node] = ["DefMemPerCPU", "DefMemPerNode"].map(&value);
     let is_more = |value: &str| value.parse::<u64>().is_ok_and(|value| value > 0);
     let is_unlimited = of_cpu.eq_ignore_ascii_case("UNLIMITED") || of_cpu == "0";
@@ -95,5 +116,23 @@ mod tests {
         assert_eq!((settings.get("PreemptType"), settings.get("constraindevices")), ("", "yes"));
         assert!(settings.has("TaskPlugin", "task/CGROUP") && !settings.has("TaskPlugin", "cgroup"));
         assert_eq!((settings.number("PriorityWeightQOS"), settings.number("Prolog")), (100, 0));
+    }
+
+    #[test]
+    fn slurms_user_and_whether_it_holds_jobs_to_limits() {
+        for (enforce, expected) in
+            [("associations,limits,qos", true), ("Safe", true), ("associations,qos", false), ("none", false)]
+        {
+            let text = format!(
+                "AccountingStorageEnforce = {enforce}\nClusterName = lab\nSlurmUser = slurm(64030)\n"
+            );
+            let found = Settings::parse(&text);
+            assert_eq!(
+                (found.cluster(), found.enforces_limits(), found.slurm_user()),
+                ("lab", expected, Some(64030)),
+                "{enforce}"
+            );
+        }
+        assert_eq!(Settings::parse("slurm_load_ctl_conf error: Unable to contact").cluster(), "");
     }
 }
