@@ -170,8 +170,8 @@ fn judge(words: &[Vec<u8>], user: Option<&str>, conf: Option<&Path>) -> Result<A
         return Err(ExplainError::OtherCluster(cluster.to_owned()));
     }
     let (user, user_id) = identity(user)?;
-    let mut database = Database::read(&user, cluster, settings.default_memory())?;
-    database.keep_counted(&settings.list("AccountingStorageTRES"));
+    let counted = settings.list("AccountingStorageTRES");
+    let database = Database::ask(&user, cluster, settings.default_memory(), &counted)?;
     let request = job.request(release.spelling(), user_id);
     Ok(match policy::judge(&request, &policy, &&database) {
         Verdict::Accept(acceptance) => {

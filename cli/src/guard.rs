@@ -14,7 +14,7 @@ use clap::Args;
 use gpushare::config::LoadError;
 use gpushare_guard::{Rules, Verdict, agree, any_to_act_on, judge};
 use gpushare_qos::config::Guard;
-use gpushare_slurm_text::{Snapshot, State};
+use gpushare_slurm_text::{Snapshot, State, limits};
 
 use crate::explain::past::ReleaseError;
 use crate::metrics::{self, MetricsError};
@@ -127,7 +127,7 @@ fn report(arguments: &Arguments) -> Result<Report, GuardError> {
     let conf = arguments.conf.as_deref();
     let (config, now) = (config(conf)?, look(arguments.act)?);
     let rules = Rules::of(&config.policy);
-    complain(&not_judged(&now));
+    complain(&limits::not_judged(now.qoses.values()).into_iter().collect::<Vec<_>>());
     let acts = arguments.act && config.guard != Guard::Report;
     let verdict = judge(&now, &rules);
     if !acts || !any_to_act_on(&now, &verdict) {
@@ -163,38 +163,9 @@ fn look(acts: bool) -> Result<Snapshot, GuardError> {
     Ok(now)
 }
 
-/// The line about QOSes whose limits can't be judged.
-fn not_judged(now: &Snapshot) -> Vec<String> {
-    let relative = now.qoses.iter().filter(|(_, qos)| qos.is_relative && qos.has_limits());
-    let mut names: Vec<&str> = relative.map(|(name, _)| name.as_str()).collect();
-    names.sort_unstable();
-    let line = || {
-        format!("limits of these QOSes are percentages (Relative), and aren't judged: {}", names.join(", "))
-    };
-    (!names.is_empty()).then(line).into_iter().collect()
-}
-
 impl Report {
     fn of(now: &Snapshot, verdict: Verdict, guard: Guard, acted: Vec<act::Deed>) -> Report {
         let running = now.jobs.iter().filter(|job| job.state == State::Runs).count();
         Report { verdict, running, guard, acted }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use gpushare_slurm_text::limits;
-
-    use super::*;
-
-    #[test]
-    fn qoses_with_percentages_are_named_in_one_line() {
-        let now = |text: &str| Snapshot { qoses: limits::qoses(text).unwrap(), ..Snapshot::default() };
-        let text = "b|Relative|gres/gpu=50||||\na|Relative||gres/gpu=5|||\nc|Relative|||||\n";
-        assert_eq!(
-            not_judged(&now(text)),
-            ["limits of these QOSes are percentages (Relative), and aren't judged: a, b"]
-        );
-        assert!(not_judged(&now("normal||gres/gpu=50||||\n")).is_empty());
     }
 }

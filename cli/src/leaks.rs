@@ -6,6 +6,7 @@
 //! instead of guessing (`nodes`).
 
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 
 use clap::{Args, ValueEnum, ValueHint};
 use gpushare::submit::policy::Policy;
@@ -138,7 +139,8 @@ fn summed(
     read: impl FnOnce(&mut dyn FnMut(&sacct::Job)) -> Result<u64, LeaksError>,
 ) -> Result<Report, LeaksError> {
     let release = Release::parse(&facts.version)?;
-    let limits = Limits::read(&facts.tables);
+    let known = Rc::new(facts.tables.read());
+    let limits = Limits::of(&known);
     let mut collector = Collector::new(&limits, Nodes::read(&facts.nodes), period, release);
     let read = read(&mut |job| collector.take(job))?;
     // Without limits, none was exceeded. Otherwise, no jobs are no proof.
@@ -149,7 +151,7 @@ fn summed(
         }
         _ => {}
     }
-    Ok(Report::of(facts, period, &limits, collector, read, &mut Judge::new(policy, release, &facts.tables)))
+    Ok(Report::of(facts, period, &limits, collector, read, &Judge::new(policy, release, known)))
 }
 
 #[cfg(test)]

@@ -33,7 +33,7 @@ pub(crate) fn of(job: &Job, now: &Snapshot, rules: &Rules) -> Vec<Bound> {
         };
         for (name, qos) in &order {
             let from = found.len();
-            add(&mut found, kind, qos.limits(kind), || (format!("QOS {name}"), of.clone()), counts);
+            add(&mut found, kind, qos.limits.of(kind), || (format!("QOS {name}"), of.clone()), counts);
             if qos.is_relative {
                 found.iter_mut().skip(from).for_each(|bound| bound.limit = u64::MAX);
             }
@@ -44,14 +44,14 @@ pub(crate) fn of(job: &Job, now: &Snapshot, rules: &Rules) -> Vec<Bound> {
         found.iter().any(|bound| bound.kind == kind && bound.tres == tres && bound.whose.starts_with("QOS "))
     };
     for (name, association) in now.associations.of(&job.account, &job.user, &job.partition) {
-        for (tres, limit) in association.grp.iter().filter(|(tres, _)| counts(tres)) {
+        for (tres, limit) in association.limits.of(Kind::Grp).iter().filter(|(tres, _)| counts(tres)) {
             if !by_qos(&found, Kind::Grp, tres) {
                 let (whose, tres) = (name.clone(), tres.to_owned());
                 found.push(Bound { kind: Kind::Grp, whose, of: String::new(), tres, limit });
             }
         }
-        for (kind, limits) in [(Kind::PerJob, &association.per_job), (Kind::PerNode, &association.per_node)] {
-            add(&mut found, kind, limits, || (name.clone(), String::new()), counts);
+        for kind in [Kind::PerJob, Kind::PerNode] {
+            add(&mut found, kind, association.limits.of(kind), || (name.clone(), String::new()), counts);
         }
     }
     found

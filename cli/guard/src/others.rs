@@ -14,7 +14,7 @@ use crate::{ALLOC_TRES, CountedBy, Finding, Member, Rules, What};
 
 pub(crate) fn findings(jobs: &[(&Job, Held)], now: &Snapshot, rules: &Rules) -> Vec<Finding> {
     let mut found = Vec::new();
-    let limits = now.qoses.values().flat_map(|qos| Kind::ALL.map(|kind| qos.limits(kind)));
+    let limits = now.qoses.values().flat_map(|qos| Kind::ALL.map(|kind| qos.limits.of(kind)));
     let limited: HashSet<&str> = limits.flat_map(|limits| limits.iter().map(|(tres, _)| tres)).collect();
     for (job, held) in jobs.iter().filter(|(job, _)| job.state == State::Runs) {
         let mut add = |what, whose: String, tres: &str, counts: (u64, u64)| {
@@ -75,7 +75,7 @@ fn qos_governs(job: &Job, now: &Snapshot, rules: &Rules) -> bool {
     match &rules.policy.governed {
         Governed::Names(names) => names.match_name(job.qos.as_bytes(), Case::Ignored),
         Governed::Auto => now.qoses.get(&job.qos).is_some_and(|qos| {
-            let mut limited = Kind::ALL.iter().flat_map(|kind| qos.limits(*kind).iter());
+            let mut limited = Kind::ALL.iter().flat_map(|kind| qos.limits.of(*kind).iter());
             limited.any(|(tres, _)| tres.starts_with("gres/gpu:"))
         }),
     }
@@ -94,7 +94,7 @@ fn uncounted(
     let Some(qos) = now.qoses.get(&job.qos).filter(|_| policy.foreign_types == ForeignTypes::Deny) else {
         return;
     };
-    let limited = || Kind::ALL.into_iter().flat_map(|kind| qos.limits(kind).iter());
+    let limited = || Kind::ALL.into_iter().flat_map(|kind| qos.limits.of(kind).iter());
     let is_of = |tres: &str, name: &str| {
         let rest = tres.strip_prefix("gres/").and_then(|rest| rest.strip_prefix(name));
         rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(':'))

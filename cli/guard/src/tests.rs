@@ -1,12 +1,14 @@
 //! The judge on snapshots that were made up, as in tests/siege/test_judge.py: it must see each kind of breach, and
 //! none where there is none.
 
-use gpushare_slurm_text::limits::{self, Associations};
+use std::collections::HashMap;
+
 use gpushare_slurm_text::record::Records;
-use gpushare_slurm_text::{Settings, job, node, partition};
+use gpushare_slurm_text::{Association, Associations, Qos, Settings, job, node, partition};
 
 use super::*;
 
+/// Columns: name, flags, limits at once.
 const QOSES: &str = "normal||||||
 typed||gres/gpu:a40=2,gres/gpu:h100=0||||
 job|||gres/gpu:a40=1|||
@@ -20,6 +22,7 @@ over|OverPartQOS|gres/gpu:a40=3||||
 bills||billing=10||||
 half|OverPartQOS,Relative|gres/gpu:a40=2,gres/gpu=50|gres/gpu:a40=1||gres/gpu:a40=1|gres/gpu:a40=1
 ";
+/// Columns: account, user, partition, the account above, limits at once.
 const ACCOUNTS: &str = "root||||||
 acct|||root|||
 acct|alice|||||
@@ -75,6 +78,26 @@ const TWO: Made =
 const FOUR: Made =
     Made { alloc: "cpu=1,gres/gpu=4,gres/gpu:a40=4", on: &[("n1", "gpu:a40:4(IDX:0-3)")], ..ONE };
 
+/// Reads lines with these columns: name, flags, limits at once.
+fn qoses(text: &str) -> HashMap<String, Qos> {
+    let qos = |line: &str| {
+        let (name, rest) = line.split_once('|').unwrap();
+        let (flags, limits) = rest.split_once('|').unwrap();
+        (name.to_owned(), Qos::read(&format!("{name}|{limits}||||||{flags}||")))
+    };
+    text.lines().map(qos).collect()
+}
+
+fn associations() -> Associations {
+    let mut all = Associations::default();
+    for line in ACCOUNTS.lines() {
+        let mut columns = line.splitn(4, '|');
+        let [account, user, partition, rest] = [(); 4].map(|()| columns.next().unwrap());
+        all.add(Association::read(&format!("{account}|{user}|{partition}|||{rest}|||")));
+    }
+    all
+}
+
 fn snapshot(made: &[Made]) -> Snapshot {
     let mut records = Records::default();
     let mut jobs = Vec::new();
@@ -109,8 +132,8 @@ fn snapshot(made: &[Made]) -> Snapshot {
         jobs,
         nodes: node::read(NODES).into_iter().map(|node| (node.name.clone(), node)).collect(),
         partitions: partition::read(PARTITIONS).into_iter().map(|one| (one.name.clone(), one)).collect(),
-        qoses: limits::qoses(QOSES).unwrap(),
-        associations: Associations::read(ACCOUNTS).unwrap(),
+        qoses: qoses(QOSES),
+        associations: associations(),
         settings: Settings::parse("AccountingStorageEnforce=limits\n"),
     }
 }

@@ -20,7 +20,7 @@ pub mod tres;
 
 pub use gres::{Gres, Which};
 pub use job::{Job, State};
-pub use limits::{Association, Associations, Kind, Qos};
+pub use limits::{Association, Associations, Kind, Limits, Qos};
 pub use node::Node;
 pub use partition::{Partition, Reservation};
 pub use record::{On, Record, Trust};

@@ -1,4 +1,8 @@
-//! Limits on what jobs have at once: those of QOSes and associations, from sacctmgr.
+//! Limits: those of QOSes and associations, from sacctmgr.
+//!
+//! sacctmgr prints limits on single jobs, and default QOSes, including those that come down from the accounts above.
+//! What an association itself says, and every setting of a QOS, is what `gpushare qos` compares and writes: its crate
+//! has the fields of that.
 
 use std::collections::HashMap;
 
@@ -7,14 +11,34 @@ use crate::{Question, Tres};
 /// Asks for all QOSes.
 pub const QOSES: Question = (
     "sacctmgr",
-    &["-nP", "show", "qos", "format=name,flags,GrpTRES,MaxTRES,MaxTRESPU,MaxTRESPA,MaxTRESPerNode"],
+    &[
+        "-nP",
+        "show",
+        "qos",
+        "format=name,GrpTRES,MaxTRES,MaxTRESPU,MaxTRESPA,MaxTRESPerNode,GrpTRESMins,GrpTRESRunMins,MaxTRESMins,\
+         MaxTRESRunMinsPA,MaxTRESRunMinsPU,flags,priority,preempt",
+    ],
 );
 
 /// Asks for associations; the caller adds `where cluster=NAME`.
 pub const ASSOCIATIONS: Question = (
     "sacctmgr",
-    &["-nP", "show", "assoc", "format=account,user,partition,parentname,GrpTRES,MaxTRES,MaxTRESPerNode"],
+    &[
+        "-nP",
+        "show",
+        "assoc",
+        "format=account,user,partition,qos,defaultqos,parentname,GrpTRES,MaxTRES,MaxTRESPerNode,GrpTRESMins,\
+         GrpTRESRunMins,MaxTRESMins",
+    ],
 );
+
+/// Whether an answer to one of them has all of its columns in every line, and has lines: every database has the QOS
+/// `normal`, and every cluster the account `root`.
+pub fn is_whole(text: &str, (_, arguments): Question) -> bool {
+    let columns = arguments.last().map_or(0, |format| format.split(',').count());
+    let mut lines = text.lines().filter(|line| !line.is_empty()).peekable();
+    lines.peek().is_some() && lines.all(|line| line.split('|').count() == columns)
+}
 
 /// What a limit counts together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -35,7 +59,7 @@ impl Kind {
     /// All, in the order of the columns.
     pub const ALL: [Kind; 5] = [Kind::Grp, Kind::PerJob, Kind::PerUser, Kind::PerAccount, Kind::PerNode];
 
-    /// As sacctmgr names it.
+    /// As sacctmgr names it in full.
     pub const fn word(self) -> &'static str {
         match self {
             Kind::Grp => "GrpTRES",
@@ -45,22 +69,30 @@ impl Kind {
             Kind::PerNode => "MaxTRESPerNode",
         }
     }
+
+    /// Its column. `MaxTRES` is the limit per job; 22.05 has no other short name for it.
+    pub const fn column(self) -> &'static str {
+        match self {
+            Kind::PerJob => "MaxTRES",
+            Kind::PerUser => "MaxTRESPU",
+            Kind::PerAccount => "MaxTRESPA",
+            Kind::Grp | Kind::PerNode => self.word(),
+        }
+    }
 }
 
-/// A QOS.
+/// The limits of a QOS or an association.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Qos {
-    /// Whether its limits come before those of a partition's QOS.
-    pub over_partition: bool,
-    /// Whether its limits are percentages of what there is (`Relative`, since 23.11). Of what, sacctmgr doesn't say.
-    pub is_relative: bool,
-    limits: [Tres; 5],
+pub struct Limits {
+    at_once: [Tres; 5],
+    /// Limits on minutes, by field.
+    pub minutes: Vec<(&'static str, Tres)>,
 }
 
-impl Qos {
-    /// Its limits of one kind.
-    pub fn limits(&self, kind: Kind) -> &Tres {
-        let [grp, job, user, account, node] = &self.limits;
+impl Limits {
+    /// What may be in use at once.
+    pub fn of(&self, kind: Kind) -> &Tres {
+        let [grp, job, user, account, node] = &self.at_once;
         match kind {
             Kind::Grp => grp,
             Kind::PerJob => job,
@@ -70,78 +102,212 @@ impl Qos {
         }
     }
 
-    /// Whether it has any limit.
-    pub fn has_limits(&self) -> bool {
-        self.limits.iter().any(|limits| !limits.is_empty())
+    /// All of them: field, TRES and number.
+    pub fn iter(&self) -> impl Iterator<Item = (&'static str, &str, u64)> {
+        let at_once = Kind::ALL.into_iter().map(|kind| (kind.column(), self.of(kind)));
+        let all = at_once.chain(self.minutes.iter().map(|(field, tres)| (*field, tres)));
+        all.flat_map(|(field, tres)| tres.iter().map(move |(name, count)| (field, name, count)))
+    }
+
+    /// Whether there is any on a number at once.
+    pub fn is_any_at_once(&self) -> bool {
+        self.at_once.iter().any(|limits| !limits.is_empty())
+    }
+
+    /// The lowest numbers on a TRES: the lowest of all, and the lowest of those that are not per node. `None` if
+    /// nothing is limited.
+    pub fn lowest(&self, tres: &str) -> Option<(Option<u64>, Option<u64>)> {
+        let [rest @ .., node] = &self.at_once;
+        let of_job = rest.iter().filter_map(|limits| limits.of(tres)).min();
+        let lowest = of_job.into_iter().chain(node.of(tres)).min();
+        let minutes = || self.minutes.iter().any(|(_, limits)| limits.of(tres).is_some());
+        (lowest.is_some() || minutes()).then_some((lowest, of_job))
+    }
+
+    /// Drops those on other TRES.
+    pub fn keep(&mut self, is_kept: impl Fn(&str) -> bool) {
+        let minutes = self.minutes.iter_mut().map(|(_, tres)| tres);
+        self.at_once.iter_mut().chain(minutes).for_each(|tres| tres.keep(&is_kept));
     }
 }
 
-/// Reads all QOSes, by name; `None` if a line isn't one, or there is none: every database has `normal`.
-pub fn qoses(text: &str) -> Option<HashMap<String, Qos>> {
-    let qos = |line: &str| {
-        let [name, flags, grp, job, user, account, node] =
-            <[&str; 7]>::try_from(line.split('|').collect::<Vec<_>>()).ok()?;
+/// A QOS.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Qos {
+    /// Its name, as in the database.
+    pub name: String,
+    /// What it limits.
+    pub limits: Limits,
+    /// Its priority.
+    pub priority: String,
+    /// Whether it preempts another.
+    pub preempts: bool,
+    /// Whether Slurm refuses a job that alone exceeds a limit.
+    pub denies_on_limit: bool,
+    /// Whether its limits come before those of a partition's QOS.
+    pub over_partition: bool,
+    /// Whether its limits are percentages of what there is (`Relative`, since 23.11). Of what, sacctmgr doesn't say.
+    pub is_relative: bool,
+}
+
+impl Qos {
+    /// Reads a line; what it lacks is unset.
+    pub fn read(line: &str) -> Qos {
+        let mut columns = line.split('|');
+        let mut next = || columns.next().unwrap_or_default();
+        let name = next().to_owned();
+        let at_once = [next(), next(), next(), next(), next()].map(Tres::read);
+        let minutes =
+            ["GrpTRESMins", "GrpTRESRunMins", "MaxTRESMins", "MaxTRESRunMinsPA", "MaxTRESRunMinsPU"]
+                .map(|field| (field, Tres::read(next())));
+        let flags = next();
         let has = |name: &str| flags.split(',').any(|flag| flag.eq_ignore_ascii_case(name));
-        let limits = [grp, job, user, account, node].map(Tres::read);
-        let (over_partition, is_relative) = (has("OverPartQOS"), has("Relative"));
-        Some((name.to_owned(), Qos { over_partition, is_relative, limits }))
-    };
-    let found: Option<HashMap<_, _>> = text.lines().filter(|line| !line.is_empty()).map(qos).collect();
-    found.filter(|found| !found.is_empty())
+        Qos {
+            name,
+            limits: Limits { at_once, minutes: minutes.to_vec() },
+            denies_on_limit: has("DenyOnLimit"),
+            over_partition: has("OverPartQOS"),
+            is_relative: has("Relative"),
+            priority: next().to_owned(),
+            preempts: !next().is_empty(),
+        }
+    }
+
+    /// The lowest numbers on a TRES, as [`Limits::lowest`]; percentages are none.
+    pub fn lowest(&self, tres: &str) -> Option<(Option<u64>, Option<u64>)> {
+        let found = self.limits.lowest(tres)?;
+        Some(if self.is_relative { (None, None) } else { found })
+    }
+}
+
+/// Reads all QOSes.
+pub fn qoses(text: &str) -> Vec<Qos> {
+    text.lines().filter(|line| line.contains('|')).map(Qos::read).collect()
+}
+
+/// The line about QOSes whose limits can't be judged, if there are such.
+pub fn not_judged<'q>(qoses: impl IntoIterator<Item = &'q Qos>) -> Option<String> {
+    let relative = qoses.into_iter().filter(|qos| qos.is_relative && qos.limits.is_any_at_once());
+    let mut names: Vec<&str> = relative.map(|qos| qos.name.as_str()).collect();
+    names.sort_unstable();
+    (!names.is_empty()).then(|| {
+        format!("limits of these QOSes are percentages (Relative), and aren't judged: {}", names.join(", "))
+    })
 }
 
 /// An association: an account's, a user's in an account, or a user's in an account and a partition.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Association {
+    /// The account.
+    pub account: String,
+    /// Empty for an account's own.
+    pub user: String,
+    /// Empty if it is for all partitions.
+    pub partition: String,
+    /// The QOSes that its jobs may have.
+    pub qoses: Vec<String>,
+    /// Empty if there is none.
+    pub default_qos: String,
     /// The account above an account's.
     pub parent: String,
-    /// `GrpTRES`
-    pub grp: Tres,
-    /// `MaxTRES`
-    pub per_job: Tres,
-    /// `MaxTRESPerNode`
-    pub per_node: Tres,
+    /// What it limits.
+    pub limits: Limits,
 }
 
-/// All associations of a cluster.
+impl Association {
+    /// Reads a line; what it lacks is unset.
+    pub fn read(line: &str) -> Association {
+        let mut columns = line.split('|');
+        let mut next = || columns.next().unwrap_or_default();
+        let [account, user, partition] = [next(), next(), next()].map(str::to_owned);
+        let qoses = crate::words(next());
+        let [default_qos, parent] = [next(), next()].map(str::to_owned);
+        let [grp, per_job, per_node] = [next(), next(), next()].map(Tres::read);
+        let minutes =
+            ["GrpTRESMins", "GrpTRESRunMins", "MaxTRESMins"].map(|field| (field, Tres::read(next())));
+        let at_once = [grp, per_job, Tres::default(), Tres::default(), per_node];
+        let limits = Limits { at_once, minutes: minutes.to_vec() };
+        Association { account, user, partition, qoses, default_qos, parent, limits }
+    }
+
+    /// Its limits without those that Slurm tests for no job: an account's own on single jobs, which its users have.
+    pub fn tested(&self) -> Limits {
+        let mut limits = self.limits.clone();
+        if self.user.is_empty() {
+            let [_, rest @ ..] = &mut limits.at_once;
+            rest.fill(Tres::default());
+            limits.minutes.retain(|(field, _)| *field != "MaxTRESMins");
+        }
+        limits
+    }
+}
+
+/// All associations of a cluster, or those of accounts and of one user. Slurm ignores case in their names.
 #[derive(Clone, Debug, Default)]
-pub struct Associations(HashMap<(String, String, String), Association>);
+pub struct Associations {
+    /// In sacctmgr's order.
+    pub all: Vec<Association>,
+    by_key: HashMap<[String; 3], usize>,
+    /// The places of each user's own.
+    by_user: HashMap<String, Vec<usize>>,
+}
 
 impl Associations {
-    /// Reads them; `None` if a line isn't one, or there is none: every cluster has that of `root`.
-    pub fn read(text: &str) -> Option<Associations> {
-        let one = |line: &str| {
-            let [account, user, partition, parent, grp, per_job, per_node] =
-                <[&str; 7]>::try_from(line.split('|').collect::<Vec<_>>()).ok()?;
-            let [grp, per_job, per_node] = [grp, per_job, per_node].map(Tres::read);
-            let key = (account.to_owned(), user.to_owned(), partition.to_owned());
-            Some((key, Association { parent: parent.to_owned(), grp, per_job, per_node }))
-        };
-        let found: Option<HashMap<_, _>> = text.lines().filter(|line| !line.is_empty()).map(one).collect();
-        found.filter(|found| !found.is_empty()).map(Associations)
+    /// Reads them.
+    pub fn read(text: &str) -> Associations {
+        let mut found = Associations::default();
+        text.lines().filter(|line| line.contains('|')).for_each(|line| found.add(Association::read(line)));
+        found
+    }
+
+    /// Adds one, unless it is there.
+    pub fn add(&mut self, one: Association) {
+        let (at, key) = (self.all.len(), key(&one.account, &one.user, &one.partition));
+        if self.by_key.contains_key(&key) {
+            return;
+        }
+        self.by_user.entry(one.user.to_ascii_lowercase()).or_default().push(at);
+        self.by_key.insert(key, at);
+        self.all.push(one);
+    }
+
+    fn at(&self, account: &str, user: &str, partition: &str) -> Option<(usize, &Association)> {
+        let at = *self.by_key.get(&key(account, user, partition))?;
+        Some((at, self.all.get(at)?))
+    }
+
+    /// A user's own associations in every account, with their places; with an empty name, those of accounts.
+    pub fn of_user(&self, user: &str) -> impl Iterator<Item = (usize, &Association)> {
+        let places = self.by_user.get(&user.to_ascii_lowercase());
+        places.into_iter().flatten().filter_map(|at| Some((*at, self.all.get(*at)?)))
+    }
+
+    /// The user's own for the partition, or else for all.
+    pub fn own(&self, account: &str, user: &str, partition: &str) -> Option<(usize, &Association)> {
+        self.at(account, user, partition).or_else(|| self.at(account, user, ""))
+    }
+
+    /// An account's and those above it, up to root's, with their places.
+    pub fn above(&self, account: &str) -> impl Iterator<Item = (usize, &Association)> {
+        let of = |name: &str| self.at(name, "", "").filter(|_| !name.is_empty());
+        // A circle would have no end.
+        std::iter::successors(of(account), move |(_, one)| of(&one.parent)).take(self.all.len())
     }
 
     /// Those that are charged for a job, with their names: its user's own, then each account's up to root.
     pub fn of(&self, account: &str, user: &str, partition: &str) -> Vec<(String, &Association)> {
-        let key = |user: &str, partition: &str| (account.to_owned(), user.to_owned(), partition.to_owned());
-        let own = self
-            .0
-            .get(&key(user, partition))
-            .map(|found| (format!("user {user} in account {account} and partition {partition}"), found));
-        let own =
-            own.or_else(|| Some((format!("user {user} in account {account}"), self.0.get(&key(user, ""))?)));
-        let mut found: Vec<(String, &Association)> = own.into_iter().collect();
-        let mut name = account.to_owned();
-        while let Some(association) = self.0.get(&(name.clone(), String::new(), String::new())) {
-            found.push((format!("account {name}"), association));
-            // No tree is deeper; the database can't have a circle.
-            if association.parent.is_empty() || found.len() > 64 {
-                break;
-            }
-            name.clone_from(&association.parent);
-        }
-        found
+        let own = self.own(account, user, partition).map(|(_, own)| {
+            let part =
+                if own.partition.is_empty() { String::new() } else { format!(" and partition {partition}") };
+            (format!("user {user} in account {account}{part}"), own)
+        });
+        let above = self.above(account).map(|(_, one)| (format!("account {}", one.account), one));
+        own.into_iter().chain(above).collect()
     }
+}
+
+fn key(account: &str, user: &str, partition: &str) -> [String; 3] {
+    [account, user, partition].map(str::to_ascii_lowercase)
 }
 
 #[cfg(test)]
@@ -150,28 +316,51 @@ mod tests {
 
     #[test]
     fn a_qos_has_a_limit_of_each_kind() {
-        let text = "normal||||||\na|DenyOnLimit,OverPartQOS|gres/gpu:A40=4|gres/gpu:a40=1|gres/gpu=2|gres/mps=3|cpu=5\n";
-        let found = qoses(text).unwrap();
-        let numbers =
-            Kind::ALL.map(|kind| found["a"].limits(kind).iter().map(|(_, count)| count).sum::<u64>());
-        assert_eq!((numbers, found["a"].over_partition), ([4, 1, 2, 3, 5], true));
-        assert_eq!(found["a"].limits(Kind::Grp).of("gres/gpu:a40"), Some(4));
-        assert!(!found["normal"].over_partition && qoses("sacctmgr: error: x\n").is_none());
-        assert!(found["a"].has_limits() && !found["normal"].has_limits() && !found["a"].is_relative);
-        assert!(qoses("r|DenyOnLimit,Relative|gres/gpu=50||||\n").unwrap()["r"].is_relative);
+        let text = "normal||||||||||||0|\na|gres/gpu:A40=4|gres/gpu:a40=1|gres/gpu=2|gres/mps=3|cpu=5|||\
+                    gres/gpu=7|||DenyOnLimit,OverPartQOS|9|normal\n";
+        assert!(is_whole(text, QOSES));
+        let found = qoses(text);
+        let [normal, a] = found.as_slice() else { panic!("{found:?}") };
+        let numbers = Kind::ALL.map(|kind| a.limits.of(kind).iter().map(|(_, count)| count).sum::<u64>());
+        assert_eq!(
+            (numbers, a.over_partition, a.denies_on_limit, a.preempts),
+            ([4, 1, 2, 3, 5], true, true, true)
+        );
+        assert_eq!(a.limits.of(Kind::Grp).of("gres/gpu:a40"), Some(4));
+        assert_eq!(a.limits.iter().last(), Some(("MaxTRESMins", "gres/gpu", 7)));
+        assert_eq!(
+            (a.lowest("gres/gpu:a40"), a.lowest("cpu")),
+            (Some((Some(1), Some(1))), Some((Some(5), None)))
+        );
+        assert!(!normal.over_partition && !normal.limits.is_any_at_once() && a.limits.is_any_at_once());
+    }
+
+    #[test]
+    fn percentages_are_no_numbers() {
+        let found = qoses(
+            "b|gres/gpu=50||||||||||Relative||\na||||gres/gpu=5|||||||relative||\nc|||||||||||Relative||\n",
+        );
+        assert_eq!(found[0].lowest("gres/gpu"), Some((None, None)));
+        assert_eq!(
+            not_judged(&found).as_deref(),
+            Some("limits of these QOSes are percentages (Relative), and aren't judged: a, b")
+        );
+        assert_eq!(not_judged(&qoses("normal|gres/gpu=50||||||||||||\n")), None);
     }
 
     #[test]
     fn no_answer_is_not_a_cluster_without_limits() {
-        for text in ["", "\n"] {
-            assert!(qoses(text).is_none() && Associations::read(text).is_none());
+        for text in ["", "\n", "sacctmgr: error: x\n", "normal|||\n"] {
+            assert!(!is_whole(text, QOSES) && !is_whole(text, ASSOCIATIONS), "{text}");
         }
     }
 
     #[test]
     fn a_job_is_charged_to_its_user_and_every_account_above() {
-        let text = "root||||||\ngroup|||root|gres/gpu:a40=3||\nsub|||group|||\nsub|bob|||||\nsub|bob|p|||gres/gpu:a40=1|\n";
-        let all = Associations::read(text).unwrap();
+        let text = "root|||||||||||\ngroup|||||root|gres/gpu:a40=3|gres/gpu=1||||\nsub|||||group||||||\nsub|bob||||||||||\n\
+                    sub|bob|p|||||gres/gpu:a40=1||||\n";
+        assert!(is_whole(text, ASSOCIATIONS));
+        let all = Associations::read(text);
         let names = |user: &str, partition: &str| {
             all.of("sub", user, partition).into_iter().map(|(name, _)| name).collect::<Vec<_>>()
         };
@@ -181,6 +370,14 @@ mod tests {
         );
         assert_eq!(names("bob", "p")[0], "user bob in account sub and partition p");
         assert_eq!(names("eve", "p"), ["account sub", "account group", "account root"]);
-        assert!(all.of("none", "bob", "p").is_empty() && Associations::read("odd\n").is_none());
+        assert!(all.of("none", "bob", "p").is_empty());
+        let (_, group) = all.above("GROUP").next().unwrap();
+        assert_eq!((group.limits.iter().count(), group.tested().iter().count()), (2, 1));
+        assert_eq!(all.of_user("Bob").count(), 2);
+    }
+
+    #[test]
+    fn an_account_above_itself_has_an_end() {
+        assert_eq!(Associations::read("a|||||a|\n").above("a").count(), 1);
     }
 }

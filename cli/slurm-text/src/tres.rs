@@ -25,6 +25,11 @@ impl Tres {
         self.0.is_empty()
     }
 
+    /// Drops the others.
+    pub fn keep(&mut self, is_kept: impl Fn(&str) -> bool) {
+        self.0.retain(|(name, _)| is_kept(name));
+    }
+
     /// Adds to one TRES.
     pub fn add(&mut self, name: &str, count: u64) {
         match self.0.iter_mut().find(|(known, _)| known == name) {

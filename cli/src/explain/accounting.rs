@@ -4,50 +4,15 @@
 //! sacctmgr prints default QOSes and limits on single jobs including inherited ones. For accounts this uses the limits
 //! on all of their jobs together. It doesn't look up a reservation's partition.
 
-use gpushare::submit::policy::{self, Accounting, DefaultMemory, DefaultQos, Owner, TypedLimit};
+use std::rc::Rc;
+
+use gpushare::submit::policy::{self, Accounting, DefaultMemory, DefaultQos, GresLimit, Owner, TypedLimit};
 use gpushare::submit::request::{Names, Partitions, Request};
+use gpushare_slurm_text::limits::{ASSOCIATIONS, QOSES, qoses};
+use gpushare_slurm_text::partition::{self, PARTITIONS};
+use gpushare_slurm_text::{Association, Associations, Partition, Qos, Question};
 
 use crate::slurm::run::{ProgramError, ask};
-use crate::slurm::{self, Partition};
-
-mod associations;
-
-use associations::{Association, FIELDS, above};
-
-/// Fields of a QOS: its name, limits on numbers, limits on minutes. `MaxTRES` is the limit per job; 22.05 has no other
-/// short name for it.
-const LIMITS: &str = "name,GrpTRES,MaxTRES,MaxTRESPU,MaxTRESPA,MaxTRESPerNode,\
-                      GrpTRESMins,GrpTRESRunMins,MaxTRESMins,MaxTRESRunMinsPA,MaxTRESRunMinsPU,Flags";
-/// How many of the fields limit numbers of a whole job or of several jobs; then follows one for a node.
-const COUNTS: usize = 4;
-
-/// The accounting data.
-#[derive(Debug, Default)]
-pub struct Database {
-    user: Vec<u8>,
-    /// Such as `gres/gpu:a40`, in Slurm's order.
-    tres: Vec<Vec<u8>>,
-    qoses: Vec<Qos>,
-    /// The user's own associations.
-    associations: Vec<Association>,
-    accounts: Vec<Association>,
-    default_account: Vec<u8>,
-    root_default: Vec<u8>,
-    default_partition: Vec<u8>,
-    /// slurm.conf's default for jobs that request no memory.
-    default_memory: DefaultMemory,
-    partitions: Vec<Partition>,
-}
-
-/// A QOS and its limits.
-#[derive(Debug, PartialEq, Eq)]
-pub struct Qos {
-    name: Vec<u8>,
-    counts: Vec<(Vec<u8>, u64)>,
-    per_node: Vec<(Vec<u8>, u64)>,
-    minutes: Vec<(Vec<u8>, u64)>,
-    denies_on_limit: bool,
-}
 
 /// The texts that make up the data, as sacctmgr and scontrol print them.
 #[derive(Clone, Debug, Default)]
@@ -61,97 +26,134 @@ pub struct Tables {
     pub partitions: Vec<u8>,
 }
 
+/// What they say.
+#[derive(Clone, Debug, Default)]
+pub struct Facts {
+    /// Such as `gres/gpu:a40`, in Slurm's order.
+    tres: Vec<Vec<u8>>,
+    pub qoses: Vec<Qos>,
+    pub associations: Associations,
+    pub partitions: Vec<Partition>,
+}
+
+/// The data as one user's jobs need it.
+#[derive(Debug, Default)]
+pub struct Database {
+    user: String,
+    facts: Rc<Facts>,
+    default_account: Vec<u8>,
+    /// slurm.conf's default for jobs that request no memory.
+    default_memory: DefaultMemory,
+}
+
 impl Tables {
     /// Asks this machine's sacctmgr about one user or about all, and scontrol about partitions.
     ///
     /// # Errors
     /// slurmdbd doesn't answer.
     pub fn ask(user: Option<&str>, cluster: &str) -> Result<Tables, ProgramError> {
-        let table = |what: &[&str]| ask("sacctmgr", &[&["-nP", "show"], what].concat());
+        let table = |(program, arguments): Question, more: &[&str]| ask(program, &[arguments, more].concat());
         let at = format!("cluster={cluster}");
         let of = user.map(|name| format!("user={name}"));
-        let users: Vec<&str> =
-            ["assoc", "where", &at].into_iter().chain(of.as_deref()).chain([FIELDS]).collect();
+        let of: Vec<&str> = ["where", &at].into_iter().chain(of.as_deref()).collect();
         Ok(Tables {
-            tres: table(&["tres", "format=type,name,id"])?,
-            qoses: table(&["qos", &format!("format={LIMITS}")])?,
-            accounts: table(&["assoc", "where", &at, "user=", FIELDS])?,
-            users: table(&users)?,
+            tres: table(TRES, &[])?,
+            qoses: table(QOSES, &[])?,
+            accounts: table(ASSOCIATIONS, &["where", &at, "user="])?,
+            users: table(ASSOCIATIONS, &of)?,
             partitions: Vec::new(),
         })
+    }
+
+    /// Asks also for partitions.
+    ///
+    /// # Errors
+    /// slurmdbd or slurmctld doesn't answer.
+    fn ask_all(user: &str, cluster: &str) -> Result<Tables, ProgramError> {
+        let partitions = ask(PARTITIONS.0, PARTITIONS.1)?;
+        Ok(Tables { partitions, ..Tables::ask(Some(user), cluster)? })
+    }
+
+    /// Reads them.
+    pub fn read(&self) -> Facts {
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        Facts {
+            tres: tres(&text(&self.tres)),
+            qoses: qoses(&text(&self.qoses)),
+            associations: Associations::read(&text(&[self.accounts.as_slice(), b"\n", &self.users].concat())),
+            partitions: partition::read(&text(&self.partitions)),
+        }
+    }
+}
+
+/// Asks for the cluster's TRES.
+const TRES: Question = ("sacctmgr", &["-nP", "show", "tres", "format=type,name,id"]);
+
+impl Facts {
+    /// Drops every GRES that slurmctld doesn't count: it ignores limits on them. The database may have some of other
+    /// clusters, or of former times.
+    pub fn keep_counted(&mut self, counted: &[&str]) {
+        let is_counted = |name: &str| {
+            !name.starts_with("gres/") || counted.iter().any(|one| one.eq_ignore_ascii_case(name))
+        };
+        self.tres.retain(|name| is_counted(&String::from_utf8_lossy(name)));
+        let limits = self.qoses.iter_mut().map(|qos| &mut qos.limits);
+        let limits = limits.chain(self.associations.all.iter_mut().map(|one| &mut one.limits));
+        limits.for_each(|limits| limits.keep(is_counted));
+    }
+
+    fn default_partition(&self) -> Option<&[u8]> {
+        self.partitions.iter().find(|one| one.is_default).map(|one| one.name.as_bytes())
     }
 }
 
 impl Database {
-    /// Asks this machine's sacctmgr and scontrol.
+    /// Asks this machine's sacctmgr and scontrol. `counted` are the TRES that slurmctld counts.
     ///
     /// # Errors
     /// slurmdbd or slurmctld doesn't answer.
-    pub fn read(user: &str, cluster: &str, default_memory: DefaultMemory) -> Result<Database, ProgramError> {
+    pub fn ask(
+        user: &str,
+        cluster: &str,
+        default_memory: DefaultMemory,
+        counted: &[&str],
+    ) -> Result<Database, ProgramError> {
         let (at, of) = (format!("cluster={cluster}"), format!("user={user}"));
         let users = ["-nP", "show", "user", "where", &at, &of, "format=user,defaultaccount"];
-        let default = default_account(&ask("sacctmgr", &users)?, user);
-        let partitions = ask("scontrol", &["-a", "-o", "show", "partition"])?;
-        let tables = Tables { partitions, ..Tables::ask(Some(user), cluster)? };
-        Ok(Database { default_account: default, default_memory, ..Database::of(user, &tables) })
-    }
-
-    /// Drops every GRES that slurmctld doesn't count: it ignores limits on them. The database may have some of other
-    /// clusters, or of former times.
-    pub fn keep_counted(&mut self, counted: &[&str]) {
-        let is_counted = |name: &[u8]| {
-            let is_it = |counted: &&str| counted.as_bytes().eq_ignore_ascii_case(name);
-            !name.starts_with(b"gres/") || counted.iter().any(is_it)
-        };
-        self.tres.retain(|name| is_counted(name));
-        for qos in &mut self.qoses {
-            for limits in [&mut qos.counts, &mut qos.per_node, &mut qos.minutes] {
-                limits.retain(|(name, _)| is_counted(name));
-            }
-        }
-        for association in self.associations.iter_mut().chain(&mut self.accounts) {
-            association.keep_limits(is_counted);
-        }
+        let default_account = default_account(&String::from_utf8_lossy(&ask("sacctmgr", &users)?), user);
+        let mut facts = Tables::ask_all(user, cluster)?.read();
+        facts.keep_counted(counted);
+        Ok(Database { default_account, default_memory, ..Database::of(user, Rc::new(facts)) })
     }
 
     /// The data for jobs that name their account.
-    pub fn of(user: &str, tables: &Tables) -> Database {
-        let accounts = associations::read(&tables.accounts, "");
+    pub fn of(user: &str, facts: Rc<Facts>) -> Database {
         Database {
-            user: user.as_bytes().to_vec(),
-            tres: tres(&tables.tres),
-            qoses: qoses(&tables.qoses),
-            associations: associations::read(&tables.users, user),
+            user: user.to_owned(),
+            facts,
             default_account: Vec::new(),
-            root_default: root_default(&accounts),
-            accounts,
-            default_partition: default_partition(&tables.partitions),
             default_memory: DefaultMemory { of_node: Some(true), of_gpu: None },
-            partitions: partitions(&tables.partitions),
         }
     }
 
     /// The job's user.
     pub fn user(&self) -> &[u8] {
-        &self.user
+        self.user.as_bytes()
     }
 
     /// The association that Slurm uses: the one for the first partition, otherwise the one for all partitions.
-    fn association(&self, request: &Request) -> Option<&Association> {
-        let partition = match request.partition.filter(|list| !list.is_empty()) {
-            Some(list) => list.split(|byte| *byte == b',').find(|name| !name.is_empty()),
-            None if request.partition_is_the_reservations() => None,
-            None => self.default_partition(),
-        };
-        self.association_in(request, partition)
+    fn association(&self, request: &Request) -> Option<(usize, &Association)> {
+        self.association_in(request, self.first_partition(request))
     }
 
     /// The first of the partitions in which the job may run; empty if unknown.
     pub fn first_partition<'s>(&'s self, request: &Request<'s>) -> &'s [u8] {
-        let list = request.partition.filter(|list| !list.is_empty());
-        let default = Some(self.default_partition.as_slice());
-        let list = list.or(default.filter(|_| !request.partition_is_the_reservations()));
-        list.and_then(|list| list.split(|byte| *byte == b',').next()).unwrap_or_default()
+        match request.partitions() {
+            Partitions::Named(names) => names.iter().find(|name| !name.is_empty()),
+            Partitions::Default => self.facts.default_partition(),
+            Partitions::OfReservation => None,
+        }
+        .unwrap_or_default()
     }
 
     /// The account to charge.
@@ -159,40 +161,43 @@ impl Database {
         request.account.unwrap_or(&self.default_account)
     }
 
-    fn association_in(&self, request: &Request, partition: Option<&[u8]>) -> Option<&Association> {
-        let all = self.of_account(request);
-        let of =
-            |partition: &[u8]| all.iter().copied().find(|one| one.partition.eq_ignore_ascii_case(partition));
-        partition.and_then(of).or_else(|| of(b""))
+    fn association_in(&self, request: &Request, partition: &[u8]) -> Option<(usize, &Association)> {
+        let text = String::from_utf8_lossy;
+        let associations = &self.facts.associations;
+        associations
+            .own(&text(self.account(request)), &self.user, &text(partition))
+            .filter(|_| !self.user.is_empty())
     }
 
     /// The user's associations for the job's account, for any partition.
-    fn of_account(&self, request: &Request) -> Vec<&Association> {
-        let account = self.account(request);
-        self.associations.iter().filter(|one| one.account.eq_ignore_ascii_case(account)).collect()
+    fn of_account(&self, request: &Request) -> impl Iterator<Item = (usize, &Association)> {
+        let account = String::from_utf8_lossy(self.account(request)).into_owned();
+        let own = self.facts.associations.of_user(&self.user).filter(|_| !self.user.is_empty());
+        own.filter(move |(_, one)| one.account.eq_ignore_ascii_case(&account))
     }
 
     /// Slurm's rule: the association's default if it may be used, else the only allowed QOS, else root's, else
     /// "normal".
     fn default_of(&self, association: &Association) -> Option<&Qos> {
-        let may = |name: &[u8]| association.qoses.iter().any(|qos| qos.eq_ignore_ascii_case(name));
-        let own = Some(association.default_qos.as_slice()).filter(|name| !name.is_empty() && may(name));
+        let may = |name: &&str| association.qoses.iter().any(|qos| qos.eq_ignore_ascii_case(name));
+        let is_set = |name: &&str| !name.is_empty();
+        let own = Some(association.default_qos.as_str()).filter(is_set).filter(may);
         let only = match association.qoses.as_slice() {
-            [only] => Some(only.as_slice()),
+            [only] => Some(only.as_str()),
             _ => None,
         };
-        let root = Some(self.root_default.as_slice()).filter(|name| !name.is_empty());
-        self.find(own.or(only).or(root).unwrap_or(b"normal"))
+        let root = self.facts.associations.above("root").next().map(|(_, root)| root.default_qos.as_str());
+        self.find(own.or(only).or(root.filter(is_set)).unwrap_or("normal"))
     }
 
-    fn find(&self, name: &[u8]) -> Option<&Qos> {
-        self.qoses.iter().find(|qos| qos.name.eq_ignore_ascii_case(name))
+    fn find(&self, name: &str) -> Option<&Qos> {
+        self.facts.qoses.iter().find(|qos| qos.name.eq_ignore_ascii_case(name))
     }
 
     fn possible_defaults(&self, request: &Request) -> Vec<&Qos> {
-        let all = self.of_account(request);
+        let all = self.association(request).into_iter().chain(self.of_account(request));
         let mut found: Vec<&Qos> = Vec::new();
-        for qos in self.association(request).into_iter().chain(all).filter_map(|one| self.default_of(one)) {
+        for qos in all.filter_map(|(_, one)| self.default_of(one)) {
             if !found.contains(&qos) {
                 found.push(qos);
             }
@@ -201,34 +206,16 @@ impl Database {
     }
 }
 
-impl Qos {
-    /// The name as in the database.
-    pub fn name(&self) -> &[u8] {
-        &self.name
-    }
-
-    /// The lowest limits on a TRES: the lowest of all, and the lowest of those that are not per node. `None` if nothing
-    /// is limited.
-    fn limit(&self, tres: &[u8]) -> Option<(Option<u64>, Option<u64>)> {
-        let of = |limits: &[(Vec<u8>, u64)]| {
-            limits.iter().filter(|(name, _)| name == tres).map(|(_, count)| *count).min()
-        };
-        let (of_job, of_node) = (of(&self.counts), of(&self.per_node));
-        let lowest = of_job.into_iter().chain(of_node).min();
-        (lowest.is_some() || of(&self.minutes).is_some()).then_some((lowest, of_job))
-    }
-}
-
 impl<'c> Accounting for &'c Database {
     type Qos = &'c Qos;
 
     fn qos_named(&self, name: &[u8]) -> Option<&'c Qos> {
-        self.find(name)
+        self.find(std::str::from_utf8(name).ok()?)
     }
 
     fn default_qos(&self, request: &Request) -> DefaultQos<&'c Qos> {
         if !request.partition_is_the_reservations() {
-            let qos = self.association(request).and_then(|one| self.default_of(one));
+            let qos = self.association(request).and_then(|(_, one)| self.default_of(one));
             return qos.map_or(DefaultQos::None, DefaultQos::One);
         }
         let found = self.possible_defaults(request);
@@ -240,18 +227,19 @@ impl<'c> Accounting for &'c Database {
     }
 
     fn name(&self, qos: &'c Qos) -> &[u8] {
-        &qos.name
+        qos.name.as_bytes()
     }
 
     fn typed_limits<'s>(&'s self, qos: &'c Qos, gres: &'s [u8]) -> impl Iterator<Item = TypedLimit<'s>> {
-        self.tres.iter().filter_map(move |name| {
+        self.facts.tres.iter().filter_map(move |name| {
             let gres_type = type_of(name, gres)?;
-            qos.limit(name).map(|(count, of_job)| TypedLimit { gres_type, count, of_job })
+            let (count, of_job) = qos.lowest(str::from_utf8(name).ok()?)?;
+            Some(TypedLimit { gres_type, count, of_job })
         })
     }
 
     fn limit_on_all(&self, qos: &'c Qos, gres: &[u8]) -> Option<Option<u64>> {
-        qos.limit(&[b"gres/", gres].concat()).map(|(count, _)| count)
+        qos.lowest(&format!("gres/{}", String::from_utf8_lossy(gres))).map(|(count, _)| count)
     }
 
     fn denies_on_limit(&self, qos: &'c Qos) -> bool {
@@ -259,63 +247,62 @@ impl<'c> Accounting for &'c Database {
     }
 
     fn limits_billing(&self, qos: &'c Qos) -> bool {
-        qos.limit(b"billing").is_some_and(|(count, _)| count.is_some())
+        qos.limits.lowest("billing").is_some_and(|(count, _)| count.is_some())
     }
 
     fn billing_weights(&self, request: &Request, mut look: impl FnMut(&[u8])) {
         let names = match request.partitions() {
             Partitions::Named(names) => Some(names),
-            Partitions::Default => Some(Names::of(&self.default_partition)),
+            Partitions::Default => Some(Names::of(self.facts.default_partition().unwrap_or_default())),
             Partitions::OfReservation => None,
         };
         let may = |name: &str| names.is_none_or(|names| names.iter().any(|one| one == name.as_bytes()));
-        let there = self.partitions.iter().filter(|one| may(&one.name));
+        let there = self.facts.partitions.iter().filter(|one| may(&one.name));
         there.for_each(|one| look(one.billing.join(",").as_bytes()));
     }
 
     fn types<'s>(&'s self, gres: &'s [u8]) -> impl Iterator<Item = &'s [u8]> {
-        self.tres.iter().filter_map(move |name| type_of(name, gres))
+        self.facts.tres.iter().filter_map(move |name| type_of(name, gres))
     }
 
     fn counts(&self, gres: &[u8]) -> bool {
         let wanted = [b"gres/", gres].concat();
-        self.tres.contains(&wanted)
+        self.facts.tres.contains(&wanted)
     }
 
     fn owner(&self, request: &Request) -> Option<Owner<'_>> {
-        let account = &self.association(request)?.account;
-        Some(Owner { user: &self.user, account })
+        let account = self.association(request)?.1.account.as_bytes();
+        Some(Owner { user: self.user(), account })
     }
 
     fn associations<'s>(&'s self, request: &Request, mut look: impl FnMut(policy::Association<'s>)) {
-        let of = |id: usize, one: &'s Association| policy::Association {
+        let of = |(id, one): (usize, &'s Association)| policy::Association {
             id: u32::try_from(id).unwrap_or(u32::MAX),
-            account: &one.account,
+            account: one.account.as_bytes(),
             own: !one.user.is_empty(),
-            limits: one.limits(&self.tres),
-            billing: one.limits_billing(),
+            limits: limits_of(one, &self.facts.tres),
+            billing: one.tested().lowest("billing").is_some_and(|(count, _)| count.is_some()),
         };
         let named = request.partition.unwrap_or_default().split(|byte| *byte == b',').skip(1);
         let named = named.filter(|name| !name.is_empty());
-        let mut own: Vec<&Association> = self.association(request).into_iter().collect();
-        own.extend(named.filter_map(|partition| self.association_in(request, Some(partition))));
+        let mut own: Vec<(usize, &Association)> = self.association(request).into_iter().collect();
+        own.extend(named.filter_map(|partition| self.association_in(request, partition)));
         if request.partition_is_the_reservations() && !own.is_empty() {
             own.extend(self.of_account(request));
         }
         for one in own {
-            let place = self.associations.iter().position(|known| known == one).unwrap_or_default();
-            look(of(self.accounts.len() + place, one));
-            above(&self.accounts, &one.account).for_each(|(place, one)| look(of(place, one)));
+            look(of(one));
+            self.facts.associations.above(&one.1.account).for_each(|one| look(of(one)));
         }
     }
 
     fn default_memory(&self, partition: &[u8]) -> DefaultMemory {
-        let own = self.partitions.iter().find(|one| one.name.as_bytes() == partition);
+        let own = self.facts.partitions.iter().find(|one| one.name.as_bytes() == partition);
         own.map_or(self.default_memory, |own| own.memory.over(self.default_memory))
     }
 
     fn default_partition(&self) -> Option<&[u8]> {
-        Some(self.default_partition.as_slice()).filter(|name| !name.is_empty())
+        self.facts.default_partition()
     }
 }
 
@@ -324,75 +311,34 @@ fn type_of<'a>(tres: &'a [u8], gres: &[u8]) -> Option<&'a [u8]> {
     tres.strip_prefix(b"gres/")?.strip_prefix(gres)?.strip_prefix(b":")
 }
 
-/// Parses the lines of `scontrol -o show partition`.
-fn partitions(text: &[u8]) -> Vec<Partition> {
-    String::from_utf8_lossy(text).lines().filter_map(slurm::partition).collect()
-}
-
-/// The columns of each line of `sacctmgr -nP`.
-fn rows(text: &[u8]) -> impl Iterator<Item = Vec<Vec<u8>>> + '_ {
-    let lines = text.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
-    lines.map(|line| line.split(|byte| *byte == b'|').map(<[u8]>::to_vec).collect())
+/// An association's limits on GRES that are TRES of the cluster.
+fn limits_of<'s>(one: &Association, tres: &'s [Vec<u8>]) -> Vec<GresLimit<'s>> {
+    let limits = one.tested();
+    let limit = |tres: &'s Vec<u8>| {
+        let mut parts = tres.strip_prefix(b"gres/")?.splitn(2, |byte| *byte == b':');
+        let (gres, gres_type) = (parts.next()?, parts.next());
+        let (count, of_job) = limits.lowest(str::from_utf8(tres).ok()?)?;
+        Some(GresLimit { gres, gres_type, count, of_job })
+    };
+    tres.iter().filter_map(limit).collect()
 }
 
 /// The TRES from `format=type,name,id`, spelled as in limits and sorted by their numbers, as in slurmctld.
-fn tres(text: &[u8]) -> Vec<Vec<u8>> {
-    let named = rows(text).filter_map(|row| {
-        let [kind, name, id] = <[_; 3]>::try_from(row).ok()?;
-        let id: u32 = std::str::from_utf8(&id).ok()?.parse().ok()?;
-        Some((id, if name.is_empty() { kind } else { [kind, name].join(&b'/') }))
+fn tres(text: &str) -> Vec<Vec<u8>> {
+    let named = text.lines().filter_map(|line| {
+        let [kind, name, id] = <[_; 3]>::try_from(line.split('|').collect::<Vec<_>>()).ok()?;
+        let id: u32 = id.parse().ok()?;
+        Some((id, if name.is_empty() { kind.to_owned() } else { [kind, name].join("/") }))
     });
     let mut named: Vec<_> = named.collect();
     named.sort();
-    named.into_iter().map(|(_, name)| name).collect()
+    named.into_iter().map(|(_, name)| name.into_bytes()).collect()
 }
 
-fn qoses(text: &[u8]) -> Vec<Qos> {
-    let qos = |row: Vec<Vec<u8>>| {
-        let mut columns = row.into_iter();
-        let name = columns.next()?;
-        let flags = columns.as_slice().last().map(Vec::as_slice).unwrap_or_default();
-        let denies_on_limit = flags.split(|byte| *byte == b',').any(|flag| flag == b"DenyOnLimit");
-        let mut limits: Vec<_> = columns.map(|column| limits(&column)).collect();
-        let mut rest = limits.split_off(COUNTS.min(limits.len())).into_iter();
-        let per_node = rest.next().unwrap_or_default();
-        let minutes = rest.collect::<Vec<_>>().concat();
-        Some(Qos { name, counts: limits.concat(), per_node, minutes, denies_on_limit })
-    };
-    rows(text).filter_map(qos).collect()
-}
-
-/// Parses `cpu=4,gres/gpu:a40=8,mem=10G`. Keeps GRES and `billing`, whose numbers sacctmgr prints without units.
-fn limits(text: &[u8]) -> Vec<(Vec<u8>, u64)> {
-    let limit = |part: &[u8]| {
-        let at = part.iter().rposition(|byte| *byte == b'=')?;
-        let (name, count) = (part.get(..at)?, part.get(at + 1..)?);
-        let count = std::str::from_utf8(count).ok()?.parse().ok()?;
-        (name.starts_with(b"gres/") || name == b"billing").then(|| (name.to_vec(), count))
-    };
-    text.split(|byte| *byte == b',').filter_map(limit).collect()
-}
-
-fn default_account(text: &[u8], user: &str) -> Vec<u8> {
-    let account = |row: Vec<Vec<u8>>| {
-        let [name, account] = <[_; 2]>::try_from(row).ok()?;
-        name.eq_ignore_ascii_case(user.as_bytes()).then_some(account)
-    };
-    rows(text).find_map(account).unwrap_or_default()
-}
-
-/// The default QOS of the account root itself.
-fn root_default(accounts: &[Association]) -> Vec<u8> {
-    let root = accounts.iter().find(|one| one.account == b"root");
-    root.map(|one| one.default_qos.clone()).unwrap_or_default()
-}
-
-fn default_partition(text: &[u8]) -> Vec<u8> {
-    let lines = text.split(|byte| *byte == b'\n').map(|line| line.split(|byte| *byte == b' '));
-    let mut default = lines.filter(|words| words.clone().any(|word| word == b"Default=YES"));
-    let name =
-        default.next().and_then(|mut words| words.find_map(|word| word.strip_prefix(b"PartitionName=")));
-    name.unwrap_or_default().to_vec()
+fn default_account(text: &str, user: &str) -> Vec<u8> {
+    let mut rows = text.lines().filter_map(|line| line.split_once('|'));
+    let found = rows.find(|(name, _)| name.eq_ignore_ascii_case(user));
+    found.map(|(_, account)| account.as_bytes().to_vec()).unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -3,13 +3,13 @@
 //! This reads and judges as `gpushare explain` does, with what accounting knows about a job: always its QOS, account
 //! and partition, but other options only if they were on the command line.
 
-use std::collections::HashMap;
+use std::rc::Rc;
 
 use gpushare::submit::message;
 use gpushare::submit::policy::{self, Because, Policy, Refusal, Remark, Verdict};
 
 use super::accounting::Database;
-pub use super::accounting::Tables;
+pub use super::accounting::{Facts, Tables};
 pub use super::options::OptionError;
 use super::options::{self, Given, Source};
 pub use super::release::{Release, ReleaseError};
@@ -82,45 +82,32 @@ fn is_of_srun_only(word: &[u8]) -> bool {
 }
 
 /// Judges past requests by today's limits.
-pub struct Judge<'t> {
+pub struct Judge {
     policy: Policy,
     release: Release,
-    /// The texts without the users'.
-    tables: Tables,
-    /// Each user's lines, so that with a thousand users the associations needn't be read a thousand times.
-    lines: HashMap<&'t [u8], Vec<u8>>,
-    databases: HashMap<String, Database>,
+    facts: Rc<Facts>,
 }
 
-impl<'t> Judge<'t> {
+impl Judge {
     /// A judge with these rules.
-    pub fn new(policy: Policy, release: Release, tables: &'t Tables) -> Judge<'t> {
-        let mut lines: HashMap<&[u8], Vec<u8>> = HashMap::new();
-        for line in tables.users.split_inclusive(|byte| *byte == b'\n') {
-            let user = line.split(|byte| *byte == b'|').nth(1).unwrap_or_default();
-            lines.entry(user).or_default().extend_from_slice(line);
-        }
-        let tables = Tables { users: Vec::new(), ..tables.clone() };
-        Judge { policy, release, tables, lines, databases: HashMap::new() }
+    pub fn new(policy: Policy, release: Release, facts: Rc<Facts>) -> Judge {
+        Judge { policy, release, facts }
     }
 
     /// `Ok(None)` if nothing would be refused.
     ///
     /// # Errors
     /// The request can't be judged.
-    pub fn told(&mut self, place: Place, asked: &[Asked]) -> Result<Option<Told>, OptionError> {
+    pub fn told(&self, place: Place, asked: &[Asked]) -> Result<Option<Told>, OptionError> {
         let named = [("qos", place.qos), ("account", place.account), ("partition", place.partition)];
         let named = named.map(|(name, value)| (name, Some(value.as_bytes().to_vec())));
         let given = |(name, value)| Given { name, value, source: Source::Line };
         let all: Vec<Given> = asked.iter().cloned().chain(named).map(given).collect();
         let job = Submission::new(&all, self.release)?;
-        let database = self.databases.entry(place.user.to_owned()).or_insert_with(|| {
-            let users = self.lines.get(place.user.as_bytes()).cloned().unwrap_or_default();
-            Database::of(place.user, &Tables { users, ..self.tables.clone() })
-        });
+        let database = Database::of(place.user, Rc::clone(&self.facts));
         // The user's number matters only for exemptions, which also go by name.
         let request = job.request(self.release.spelling(), u32::MAX - 1);
-        Ok(match policy::judge(&request, &self.policy, &&*database) {
+        Ok(match policy::judge(&request, &self.policy, &&database) {
             Verdict::Accept(acceptance) => acceptance.remarks.iter().find_map(|remark| match remark {
                 Remark::Passed(refusal, Because::Warn | Because::Audit) => Some(told(refusal)),
                 _ => None,

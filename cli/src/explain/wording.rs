@@ -39,7 +39,7 @@ pub fn qos<'d>(request: &Request, database: &'d Database) -> Option<&'d [u8]> {
             _ => None,
         },
     };
-    qos.map(|qos| qos.name())
+    qos.map(|qos| qos.name.as_bytes())
 }
 
 gpushare::errors! {

@@ -125,7 +125,7 @@ fn act(
 mod tests {
     use crate::config::Config;
     use gpushare_guard::{Rules, agree};
-    use gpushare_slurm_text::limits::{self, Associations};
+    use gpushare_slurm_text::{Associations, Qos};
     use gpushare_slurm_text::{Settings, Snapshot};
 
     use super::*;
@@ -139,8 +139,8 @@ mod tests {
     fn chosen(last: usize) -> Vec<(Member, Finding)> {
         let now = Snapshot {
             jobs: (1..=last).filter_map(|id| Job::read(line(id, id, "RUNNING").trim_end())).collect(),
-            qoses: limits::qoses("q||gres/gpu:a40=0||||\n").unwrap(),
-            associations: Associations::read("root||||||\n").unwrap(),
+            qoses: [("q".to_owned(), Qos::read("q|gres/gpu:a40=0"))].into(),
+            associations: Associations::read("root|\n"),
             settings: Settings::parse("AccountingStorageEnforce=limits\n"),
             ..Snapshot::default()
         };

@@ -7,7 +7,7 @@
 use std::collections::HashMap;
 use std::thread;
 
-use gpushare_slurm_text::limits::{self, Associations};
+use gpushare_slurm_text::limits::{self, Associations, is_whole};
 use gpushare_slurm_text::record::{self, Records};
 use gpushare_slurm_text::{
     Job, Node, Partition, Qos, Question, Settings, Snapshot, job, node, partition, settings,
@@ -54,12 +54,17 @@ fn limits() -> Result<(Settings, HashMap<String, Qos>, Associations), GuardError
         return Err(odd("scontrol", &said));
     }
     let said = text(limits::QOSES)?;
-    let qoses = limits::qoses(&said).ok_or_else(|| odd("sacctmgr", &said))?;
+    if !is_whole(&said, limits::QOSES) {
+        return Err(odd("sacctmgr", &said));
+    }
+    let qoses = limits::qoses(&said).into_iter().map(|qos| (qos.name.clone(), qos)).collect();
     let cluster = format!("cluster={}", settings.cluster());
     let (program, arguments) = limits::ASSOCIATIONS;
     let said = ask(program, &[arguments, &["where", &cluster]].concat())?;
-    let associations = Associations::read(&said).ok_or_else(|| odd("sacctmgr", &said))?;
-    Ok((settings, qoses, associations))
+    if !is_whole(&said, limits::ASSOCIATIONS) {
+        return Err(odd("sacctmgr", &said));
+    }
+    Ok((settings, qoses, Associations::read(&said)))
 }
 
 fn jobs() -> Result<Vec<Job>, GuardError> {

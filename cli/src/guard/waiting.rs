@@ -40,8 +40,8 @@ pub(super) fn run(conf: Option<&Path>, as_json: bool) -> Result<Answer, GuardErr
     let now = super::look(false)?;
     let partitions = run::ask("scontrol", &["-a", "-o", "show", "partition"])?;
     let tables = Tables { partitions, ..Tables::ask(None, now.settings.cluster())? };
-    let mut judge = Judge::new(config.policy, release, &tables);
-    let (found, unread) = refused(&now, &mut judge, release);
+    let judge = Judge::new(config.policy, release, tables.read().into());
+    let (found, unread) = refused(&now, &judge, release);
     if !unread.is_empty() {
         complain(&[format!("not judged, because the request can't be read: job {}", unread.join(", "))]);
     }
@@ -58,7 +58,7 @@ pub(super) fn run(conf: Option<&Path>, as_json: bool) -> Result<Answer, GuardErr
     Ok(Answer { text, status: u8::from(!found.is_empty()) })
 }
 
-fn refused(now: &Snapshot, judge: &mut Judge, release: Release) -> (Vec<Refused>, Vec<String>) {
+fn refused(now: &Snapshot, judge: &Judge, release: Release) -> (Vec<Refused>, Vec<String>) {
     let (mut found, mut unread) = (Vec::new(), Vec::new());
     for job in now.jobs.iter().filter(|job| job.state == State::Waits) {
         let Job { user, account, qos, partition, .. } = job;

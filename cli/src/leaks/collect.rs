@@ -3,7 +3,9 @@
 use std::collections::HashMap;
 
 use super::form::Form;
-use super::limits::{Limits, Scope};
+use gpushare_slurm_text::Kind;
+
+use super::limits::Limits;
 use super::nodes::Nodes;
 use super::sacct::Job;
 use super::sweep::Hold;
@@ -102,7 +104,7 @@ impl<'l> Collector<'l> {
         }
         if !self.places.contains_key(&self.key) {
             let [user, account, qos, partition] = [job.user, job.account, job.qos, job.partition].map(text);
-            self.places.insert(self.key.clone(), self.limits.of(&user, &account, &qos, &partition));
+            self.places.insert(self.key.clone(), self.limits.counting(&user, &account, &qos, &partition));
         }
         let under = self.places.get(&self.key).cloned().unwrap_or_default();
         if under.is_empty() {
@@ -125,12 +127,12 @@ impl<'l> Collector<'l> {
         };
         for (at, limit, held) in counted {
             let subject: &[u8] = match limit.scope {
-                Scope::All => b"",
-                Scope::EachUser => job.user,
-                Scope::EachAccount => job.account,
+                Kind::Grp | Kind::PerNode => b"",
+                Kind::PerUser => job.user,
+                Kind::PerAccount => job.account,
                 // Nothing is summed for such a limit, so jobs within it don't matter.
-                Scope::EachJob if held.most <= limit.count => continue,
-                Scope::EachJob => b"",
+                Kind::PerJob if held.most <= limit.count => continue,
+                Kind::PerJob => b"",
             };
             let series = self.series_of(at, subject);
             let small = |count: u32| u16::try_from(count).unwrap_or(u16::MAX);

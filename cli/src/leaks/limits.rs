@@ -5,22 +5,28 @@
 //! because accounting lacks what they count.
 
 use std::collections::HashMap;
+use std::rc::Rc;
 
-use crate::explain::past::Tables;
-use crate::slurm;
+use gpushare_slurm_text::{self as slurm_text, Kind};
+
+use crate::explain::past::Facts;
+
+/// What limits sum over that are looked at.
+const SCOPES: [Kind; 4] = [Kind::Grp, Kind::PerJob, Kind::PerUser, Kind::PerAccount];
 
 /// A limit on a number of GPUs of a type.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limit {
     pub owner: Owner,
-    pub scope: Scope,
+    /// What it sums over.
+    pub scope: Kind,
     /// An index in [`Limits::gres_types`].
     pub gres_type: usize,
     pub count: u32,
 }
 
 /// Who has a limit.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Owner {
     Qos(String),
     Account(String),
@@ -30,27 +36,6 @@ pub enum Owner {
         user: String,
         partition: String,
     },
-}
-
-/// What a limit sums over.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Scope {
-    All,
-    EachUser,
-    EachAccount,
-    EachJob,
-}
-
-impl Scope {
-    /// sacctmgr's name for it.
-    pub fn field(self) -> &'static str {
-        match self {
-            Scope::All => "GrpTRES",
-            Scope::EachUser => "MaxTRESPU",
-            Scope::EachAccount => "MaxTRESPA",
-            Scope::EachJob => "MaxTRES",
-        }
-    }
 }
 
 impl Owner {
@@ -97,95 +82,65 @@ pub struct Limits {
     pub all: Vec<Limit>,
     /// The limited types, in lowercase.
     pub gres_types: Vec<String>,
-    /// The limits by their owner's key.
-    by_owner: HashMap<String, Vec<usize>>,
-    /// Each account's parent.
-    parents: HashMap<String, String>,
-    /// The partitions' own QOSes.
-    qos_of: HashMap<String, String>,
+    /// The limits of each QOS, by its name in lowercase.
+    of_qos: HashMap<String, Vec<usize>>,
+    /// The limits of each association, by its place.
+    of_association: HashMap<usize, Vec<usize>>,
+    facts: Rc<Facts>,
 }
 
 impl Limits {
-    /// Reads them.
-    pub fn read(tables: &Tables) -> Limits {
-        let mut limits = Limits::default();
-        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-        for row in text(&tables.qoses).lines() {
-            let columns: Vec<&str> = row.split('|').collect();
-            let [name, group, job, user, account, ..] = columns.as_slice() else { continue };
-            let owner = Owner::Qos((*name).to_owned());
-            let scopes = [
-                (Scope::All, group),
-                (Scope::EachJob, job),
-                (Scope::EachUser, user),
-                (Scope::EachAccount, account),
-            ];
-            scopes.into_iter().for_each(|(scope, list)| limits.add(&owner, scope, list));
+    /// Those that have numbers.
+    pub fn of(facts: &Rc<Facts>) -> Limits {
+        let mut limits = Limits { facts: Rc::clone(facts), ..Limits::default() };
+        for qos in facts.qoses.iter().filter(|qos| !qos.is_relative) {
+            let added = limits.add(&Owner::Qos(qos.name.clone()), &qos.limits);
+            limits.of_qos.entry(low(&qos.name)).or_default().extend(added);
         }
-        for row in text(&tables.accounts).lines().chain(text(&tables.users).lines()) {
-            let columns: Vec<&str> = row.split('|').collect();
-            let [account, user, partition, _, _, parent, group, job, ..] = columns.as_slice() else {
-                continue;
+        for (at, one) in facts.associations.all.iter().enumerate() {
+            let (account, user, partition) = (one.account.clone(), one.user.clone(), one.partition.clone());
+            let owner = match user.as_str() {
+                "" => Owner::Account(account),
+                _ => Owner::User { account, user, partition },
             };
-            let (account, user, partition) =
-                ((*account).to_owned(), (*user).to_owned(), (*partition).to_owned());
-            if user.is_empty() {
-                if limits.parents.insert(low(&account), low(parent)).is_none() {
-                    limits.add(&Owner::Account(account), Scope::All, group);
-                }
-                continue;
-            }
-            // sacctmgr prints an account's limits on single jobs as its users' limits.
-            let owner = Owner::User { account, user, partition };
-            limits.by_owner.entry(key(&owner)).or_default();
-            limits.add(&owner, Scope::All, group);
-            limits.add(&owner, Scope::EachJob, job);
+            let added = limits.add(&owner, &one.tested());
+            limits.of_association.insert(at, added.collect());
         }
-        let partitions = text(&tables.partitions);
-        let own = partitions
-            .lines()
-            .filter_map(slurm::partition)
-            .filter_map(|one| Some((one.name, low(&one.own?))));
-        limits.qos_of = own.collect();
         limits
     }
 
-    fn add(&mut self, owner: &Owner, scope: Scope, list: &str) {
-        for part in list.split(',') {
-            let found = part.strip_prefix("gres/gpu:").and_then(|rest| rest.rsplit_once('='));
-            let Some((gres_type, Ok(count))) =
-                found.map(|(gres_type, count)| (low(gres_type), count.parse()))
-            else {
-                continue;
-            };
-            let place = self.gres_types.iter().position(|known| *known == gres_type).unwrap_or_else(|| {
-                self.gres_types.push(gres_type);
-                self.gres_types.len() - 1
-            });
-            self.by_owner.entry(key(owner)).or_default().push(self.all.len());
-            self.all.push(Limit { owner: owner.clone(), scope, gres_type: place, count });
+    /// The line about limits that are no numbers.
+    pub fn not_judged(&self) -> Option<String> {
+        slurm_text::limits::not_judged(&self.facts.qoses)
+    }
+
+    /// Adds an owner's; their places.
+    fn add(&mut self, owner: &Owner, limits: &slurm_text::Limits) -> std::ops::Range<usize> {
+        let before = self.all.len();
+        for scope in SCOPES {
+            for (tres, count) in limits.of(scope).iter() {
+                let Some(gres_type) = tres.strip_prefix("gres/gpu:") else { continue };
+                let Ok(count) = count.try_into() else { continue };
+                let known = self.gres_types.iter().position(|known| known == gres_type);
+                let gres_type = known.unwrap_or_else(|| {
+                    self.gres_types.push(gres_type.to_owned());
+                    self.gres_types.len() - 1
+                });
+                self.all.push(Limit { owner: owner.clone(), scope, gres_type, count });
+            }
         }
+        before..self.all.len()
     }
 
     /// The limits that count a job.
-    pub fn of(&self, user: &str, account: &str, qos: &str, partition: &str) -> Vec<usize> {
-        let mut owners = vec![key(&Owner::Qos(qos.to_owned()))];
-        if let Some(own) = self.qos_of.get(partition) {
-            owners.push(key(&Owner::Qos(own.clone())));
-        }
-        let association = |partition: &str| {
-            let (account, user, partition) = (account.to_owned(), user.to_owned(), partition.to_owned());
-            Some(key(&Owner::User { account, user, partition })).filter(|key| self.by_owner.contains_key(key))
-        };
-        owners.extend(association(partition).or_else(|| association("")));
-        let mut above = Some(low(account));
-        for _ in 0..=self.parents.len() {
-            let Some(name) = above.filter(|name| !name.is_empty()) else { break };
-            above = self.parents.get(&name).cloned();
-            owners.push(key(&Owner::Account(name)));
-        }
-        let mut found: Vec<usize> =
-            owners.iter().filter_map(|owner| self.by_owner.get(owner)).flatten().copied().collect();
+    pub fn counting(&self, user: &str, account: &str, qos: &str, partition: &str) -> Vec<usize> {
+        let Facts { associations, partitions, .. } = &*self.facts;
+        let own = partitions.iter().find(|one| one.name == partition).and_then(|one| one.own.as_deref());
+        let of_qoses = [Some(qos), own].into_iter().flatten().filter_map(|name| self.of_qos.get(&low(name)));
+        let charged =
+            associations.own(account, user, partition).into_iter().chain(associations.above(account));
+        let of_associations = charged.filter_map(|(at, _)| self.of_association.get(&at));
+        let mut found: Vec<usize> = of_qoses.chain(of_associations).flatten().copied().collect();
         found.sort_unstable();
         found.dedup();
         found
@@ -197,17 +152,10 @@ fn low(name: &str) -> String {
     name.to_ascii_lowercase()
 }
 
-fn key(owner: &Owner) -> String {
-    match owner {
-        Owner::Qos(name) => low(&format!("qos|{name}")),
-        Owner::Account(name) => low(&format!("account|{name}")),
-        Owner::User { account, user, partition } => low(&format!("user|{account}|{user}|{partition}")),
-    }
-}
-
 #[cfg(test)]
 pub mod tests {
     use super::*;
+    use crate::explain::past::Tables;
 
     pub fn tables() -> Tables {
         Tables {
@@ -228,16 +176,18 @@ pub mod tests {
 
     #[test]
     fn a_job_is_under_its_qos_its_partitions_and_every_account_above() {
-        let limits = Limits::read(&tables());
+        let limits = Limits::of(&Rc::new(tables().read()));
         let of = |user: &str, account: &str, qos: &str, partition: &str| {
-            let found =
-                limits.of(user, account, qos, partition).into_iter().filter_map(|at| limits.all.get(at));
+            let found = limits
+                .counting(user, account, qos, partition)
+                .into_iter()
+                .filter_map(|at| limits.all.get(at));
             found
                 .map(|one| {
                     format!(
                         "{} {} {}={}",
                         one.owner,
-                        one.scope.field(),
+                        one.scope.column(),
                         limits.gres_types[one.gres_type],
                         one.count
                     )
@@ -253,5 +203,13 @@ pub mod tests {
         // That partition has its own association and its own QOS.
         assert_eq!(of("alice", "lab", "normal", "px"), ["QOS 'pq' GrpTRES a40=8", dept]);
         assert_eq!(of("bob", "none", "gone", "p"), [""; 0]);
+    }
+
+    #[test]
+    fn percentages_are_no_numbers_of_gpus() {
+        let qoses = b"half|gres/gpu:a40=50||||||||||Relative||\nq|gres/gpu:a40=4||||||||||||\n".to_vec();
+        let limits = Limits::of(&Rc::new(Tables { qoses, ..Tables::default() }.read()));
+        assert_eq!(limits.all.iter().map(|one| one.owner.name()).collect::<Vec<_>>(), ["q"]);
+        assert!(limits.not_judged().unwrap().ends_with("aren't judged: half"));
     }
 }

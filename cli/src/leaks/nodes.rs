@@ -130,7 +130,7 @@ mod tests {
         let line = format!("1@u@a@q@p@{asked}@{given}@{nodes}@1@2@X@");
         let mut found = [(0, 0, 0); 2];
         super::super::sacct::read(&mut line.as_bytes(), b"@", None, |job, _| {
-            let held = Nodes::read(NODES).held(job, &Limits::read(&tables()));
+            let held = Nodes::read(NODES).held(job, &Limits::of(&tables().read().into()));
             found = [held[0], held[1]].map(|one| (one.sure, one.most, one.unseen));
             Ok(())
         })

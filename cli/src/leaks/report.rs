@@ -6,7 +6,9 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use super::collect::{Cause, Collector, Counts, NO_CAUSE, Series};
-use super::limits::{Limit, Limits, Scope};
+use gpushare_slurm_text::Kind;
+
+use super::limits::{Limit, Limits};
 use super::source::Facts;
 use super::sweep::{self, Hold, Interval, Over};
 use crate::explain::past::{Judge, OptionError, Place, Told};
@@ -135,7 +137,7 @@ impl Report {
         limits: &Limits,
         collected: Collector,
         read: u64,
-        judge: &mut Judge,
+        judge: &Judge,
     ) -> Report {
         let Collector { series, causes, mut holds, counts, .. } = collected;
         holds.sort_unstable_by_key(|hold| hold.series);
@@ -155,7 +157,7 @@ impl Report {
             };
             let sure = |hold: &Hold| u64::from(hold.unseen.min(hold.sure)) * u64::from(hold.end - hold.start);
             *unseen += part.iter().map(sure).sum::<u64>();
-            let alone = limit.scope == Scope::EachJob;
+            let alone = limit.scope == Kind::PerJob;
             let (certain, most) =
                 if alone { sweep::over_each(part, limit.count) } else { sweep::over(part, limit.count) };
             if most.intervals.is_empty() {
@@ -197,7 +199,11 @@ impl Report {
             jobs: read,
             jobs_with_gpus: counts.with_gpus,
             limits: all,
-            remarks: remarks(&counts).into_iter().chain(facts.remarks.iter().cloned()).collect(),
+            remarks: remarks(&counts)
+                .into_iter()
+                .chain(limits.not_judged())
+                .chain(facts.remarks.iter().cloned())
+                .collect(),
         }
     }
 
@@ -229,7 +235,7 @@ fn of_limit(limit: &Limit, limits: &Limits) -> OfLimit {
         owner_kind: limit.owner.kind(),
         owner: limit.owner.name(),
         whose: limit.owner.to_string(),
-        field: limit.scope.field(),
+        field: limit.scope.column(),
         gpu_type: limits.gres_types.get(limit.gres_type).cloned().unwrap_or_default(),
         limit: limit.count,
         exceeded: false,
@@ -260,7 +266,7 @@ fn request(
     jobs: u64,
     seconds: u64,
     said: &mut Option<Result<Option<Told>, OptionError>>,
-    judge: &mut Judge,
+    judge: &Judge,
 ) -> Option<Asked> {
     let Cause { user, account, qos, partition, form } = cause.clone();
     let said = said.get_or_insert_with(|| {

@@ -2,6 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use gpushare_slurm_text::limits::{self, Kind, Qos};
+
 use crate::config::Config;
 
 use super::{ProgramError, ask};
@@ -34,22 +36,8 @@ pub struct Typed {
     pub limits: BTreeSet<String>,
 }
 
-/// Fields of a QOS that may limit a GPU type.
-const LIMITS: [&str; 10] = [
-    "GrpTRES",
-    "MaxTRES",
-    "MaxTRESPU",
-    "MaxTRESPA",
-    "MaxTRESPerNode",
-    "GrpTRESMins",
-    "GrpTRESRunMins",
-    "MaxTRESMins",
-    "MaxTRESRunMinsPA",
-    "MaxTRESRunMinsPU",
-];
-
-/// Those of them that limit what a job can have at once, alone or together with others.
-const AT_ONCE: [&str; 4] = ["GrpTRES", "MaxTRES", "MaxTRESPU", "MaxTRESPA"];
+/// The kinds of limits on what a job can have at once, alone or together with others.
+const AT_ONCE: [Kind; 4] = [Kind::Grp, Kind::PerJob, Kind::PerUser, Kind::PerAccount];
 
 impl Qoses {
     /// Asks slurmdbd.
@@ -57,80 +45,46 @@ impl Qoses {
     /// # Errors
     /// slurmdbd doesn't answer.
     pub fn ask(config: &Config) -> Result<Qoses, ProgramError> {
-        let fields = format!("format=name,priority,preempt,flags,{}", LIMITS.join(","));
-        Ok(read(&ask("sacctmgr", &["-nP", "show", "qos", &fields])?, config))
+        let (program, arguments) = limits::QOSES;
+        Ok(Qoses::of(&limits::qoses(&ask(program, arguments)?), config))
+    }
+
+    fn of(all: &[Qos], config: &Config) -> Qoses {
+        let names = |is: &dyn Fn(&&Qos) -> bool| all.iter().filter(is).map(|qos| qos.name.clone()).collect();
+        let of_type = |tres: &str| {
+            let (gres, _) = tres.strip_prefix("gres/")?.split_once(':')?;
+            Some(config.policy.gres.0.iter().any(|name| name == gres))
+        };
+        let is_governed = |qos: &&Qos| qos.limits.iter().any(|(_, tres, _)| of_type(tres) == Some(true));
+        let typed = |qos: &Qos| {
+            let of_gpus = || qos.limits.iter().filter(|(_, tres, _)| tres.starts_with("gres/gpu:"));
+            let gres_types = of_gpus().map(|(_, tres, _)| tres["gres/gpu:".len()..].to_owned()).collect();
+            let limits = of_gpus().map(|(field, tres, _)| format!("{field}={tres}")).collect();
+            of_gpus().next().is_some().then(|| (qos.name.clone(), Typed { gres_types, limits }))
+        };
+        let mut priorities: Vec<&str> = all.iter().map(|qos| qos.priority.as_str()).collect();
+        priorities.dedup();
+        Qoses {
+            names: names(&|_| true),
+            governed: names(&is_governed),
+            typed: all.iter().filter_map(typed).collect(),
+            preempting: names(&|qos| qos.preempts),
+            over_partition: all.iter().filter(|qos| qos.over_partition).map(|qos| qos.name.clone()).collect(),
+            priorities: priorities.len() > 1,
+            most: all.iter().filter_map(|qos| Some((qos.name.clone(), most(qos)?))).collect(),
+        }
     }
 }
 
-/// `gres/gpu:a40=4` → gpu, a40
-fn type_of(limit: &str) -> Option<(&str, &str)> {
-    limit.rsplit_once('=')?.0.strip_prefix("gres/")?.split_once(':')
-}
-
-fn read(text: &str, config: &Config) -> Qoses {
-    let mut found = Qoses::default();
-    let mut priorities: Vec<&str> = Vec::new();
-    for line in text.lines() {
-        let mut columns = line.split('|');
-        let (Some(name), Some(priority), Some(preempts)) = (columns.next(), columns.next(), columns.next())
-        else {
-            continue;
-        };
-        found.names.push(name.to_owned());
-        let flags = columns.next().unwrap_or_default();
-        let has = |name: &str| flags.split(',').any(|flag| flag.eq_ignore_ascii_case(name));
-        if has("OverPartQOS") {
-            found.over_partition.insert(name.to_owned());
-        }
-        let limits: Vec<(&str, &str)> = LIMITS
-            .into_iter()
-            .zip(columns)
-            .flat_map(|(field, text)| text.split(',').map(move |limit| (field, limit)))
-            .collect();
-        let most = most(&limits);
-        // Limits with `Relative` (23.11) are percentages.
-        if !most.is_empty() && !has("Relative") {
-            found.most.insert(name.to_owned(), most);
-        }
-        // Such as `GrpTRES`, `gpu`, `a40`.
-        let limits: Vec<(&str, &str, &str)> = limits
-            .into_iter()
-            .filter_map(|(field, limit)| type_of(limit).map(|(gres, gres_type)| (field, gres, gres_type)))
-            .collect();
-        let governed = limits.iter().any(|(_, gres, _)| config.policy.gres.0.iter().any(|name| name == gres));
-        let of_gpus = || limits.iter().filter(|(_, gres, _)| *gres == "gpu");
-        let typed = Typed {
-            gres_types: of_gpus().map(|(.., gres_type)| gres_type.to_ascii_lowercase()).collect(),
-            limits: of_gpus()
-                .map(|(field, _, gres_type)| format!("{field}=gres/gpu:{}", gres_type.to_ascii_lowercase()))
-                .collect(),
-        };
-        if governed {
-            found.governed.push(name.to_owned());
-        }
-        if !typed.gres_types.is_empty() {
-            found.typed.insert(name.to_owned(), typed);
-        }
-        if !preempts.is_empty() {
-            found.preempting.push(name.to_owned());
-        }
-        priorities.push(priority);
-    }
-    priorities.dedup();
-    found.priorities = priorities.len() > 1;
-    found
-}
-
-fn most(limits: &[(&str, &str)]) -> BTreeMap<String, u64> {
+/// The lowest of those limits on each TRES but memory; percentages are no numbers.
+fn most(qos: &Qos) -> Option<BTreeMap<String, u64>> {
     let mut most: BTreeMap<String, u64> = BTreeMap::new();
-    for (_, limit) in limits.iter().filter(|(field, _)| AT_ONCE.contains(field)) {
-        let Some((tres, number)) = limit.rsplit_once('=') else { continue };
-        if let Ok(number) = number.parse() {
-            let smallest = most.entry(tres.to_owned()).or_insert(number);
-            *smallest = number.min(*smallest);
-        }
+    for (tres, number) in AT_ONCE.into_iter().flat_map(|kind| qos.limits.of(kind).iter()) {
+        let smallest = most.entry(tres.to_owned()).or_insert(number);
+        *smallest = number.min(*smallest);
     }
-    most
+    most.remove("mem");
+    (!most.is_empty() && !qos.is_relative).then_some(most)
 }
 
 #[cfg(test)]
@@ -139,15 +93,14 @@ mod tests {
 
     #[test]
     fn a_qos_has_its_types_and_the_most_that_a_job_can_have() {
-        // The columns are name, priority, preempt, flags, and then LIMITS.
-        let text = "a|0||DenyOnLimit|cpu=8,gres/gpu:A40=4,mem=2T|gres/gpu:A40=2|gres/gpu:A40=3|\
-                    gres/gpu=9||gres/gpu:A40=1|||||\n\
-                    b|7|a|OverPartQOS||||||||||\n\
-                    half|7||Relative|gres/gpu=50|||||||||\n";
-        let found = read(text, &Config::default());
+        let text = "a|cpu=8,gres/gpu:A40=4,mem=2T|gres/gpu:A40=2|gres/gpu:A40=3|gres/gpu=9||gres/gpu:A40=1|||||\
+                    DenyOnLimit|0|\n\
+                    b|||||||||||OverPartQOS|7|a\n\
+                    half|gres/gpu=50||||||||||Relative|7|\n";
+        let found = Qoses::of(&limits::qoses(text), &Config::default());
         let most: Vec<(&str, u64)> =
             found.most["a"].iter().map(|(tres, most)| (tres.as_str(), *most)).collect();
-        assert_eq!(most, [("cpu", 8), ("gres/gpu", 9), ("gres/gpu:A40", 2)]);
+        assert_eq!(most, [("cpu", 8), ("gres/gpu", 9), ("gres/gpu:a40", 2)]);
         assert_eq!(
             (found.most.len(), found.governed, found.preempting),
             (1, vec!["a".to_owned()], vec!["b".to_owned()])

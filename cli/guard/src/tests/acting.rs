@@ -24,7 +24,7 @@ fn only_what_two_looks_agree_on_is_acted_upon() {
     assert_eq!(acted(&both, &both, "Mode=enforce\nQOS=typed Mode=warn"), [""; 0]);
     // The limit was raised.
     let mut raised = snapshot(&both);
-    raised.qoses.extend(limits::qoses("typed||gres/gpu:a40=4,gres/gpu:h100=0||||\n").unwrap());
+    raised.qoses.extend(qoses("typed||gres/gpu:a40=4,gres/gpu:h100=0||||\n"));
     assert_eq!(agree(&snapshot(&both), &raised, &rules(""), ALL), []);
     // Slurm holds nobody to limits.
     let mut free = snapshot(&both);

@@ -15,7 +15,7 @@ fn shares_count_by_units_and_only_in_their_reservations() {
     // Units of a GRES of any name, by type too.
     let own = Made { alloc: "gres/gpushare=4,gres/gpushare:a40=4", on: &[], ..ONE };
     let mut now = snapshot(&[Made { qos: "units", ..own }]);
-    now.qoses.extend(limits::qoses("units||gres/gpushare:a40=3||||\n").unwrap());
+    now.qoses.extend(qoses("units||gres/gpushare:a40=3||||\n"));
     let over = shown(&judge(&now, &rules("ShareGRES=gpushare\nPlacement=off")).over);
     assert_eq!(over, ["QOS units GrpTRES gres/gpushare:a40 4/3 AllocTRES"]);
     assert!(judge(&now, &rules("")).over.is_empty());

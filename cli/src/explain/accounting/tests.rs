@@ -30,18 +30,16 @@ const PARTITIONS: &[u8] = b"PartitionName=q AllowGroups=ALL Default=NO QoS=N/A S
 PartitionName=p AllowGroups=ALL Default=YES QoS=N/A State=UP
 ";
 
+fn facts() -> Facts {
+    let [tres, qoses, accounts, users, partitions] =
+        [TRES_24_11, QOSES, ACCOUNTS, ASSOCIATIONS, PARTITIONS].map(<[u8]>::to_vec);
+    Tables { tres, qoses, accounts, users, partitions }.read()
+}
+
 fn database() -> Database {
     Database {
-        user: b"alice".to_vec(),
-        tres: tres(TRES_24_11),
-        qoses: qoses(QOSES),
-        associations: associations::read(ASSOCIATIONS, "alice"),
-        accounts: associations::read(ACCOUNTS, ""),
-        default_account: default_account(b"alice|acct\n", "alice"),
-        root_default: root_default(&associations::read(ACCOUNTS, "")),
-        default_partition: default_partition(PARTITIONS),
-        default_memory: DefaultMemory { of_node: Some(true), of_gpu: None },
-        partitions: Vec::new(),
+        default_account: default_account("alice|acct\n", "alice"),
+        ..Database::of("alice", Rc::new(facts()))
     }
 }
 
@@ -58,13 +56,12 @@ fn shown(qos: &str) -> String {
 
 #[test]
 fn a_limit_on_what_slurmctld_does_not_count_is_none() {
-    let mut database = database();
-    database.keep_counted(&["cpu", "gres/gpu", "gres/GPU:3090"]);
+    let mut facts = facts();
+    facts.keep_counted(&["cpu", "gres/gpu", "gres/GPU:3090"]);
     assert!(
-        !database.tres.contains(&b"gres/gpu:a40".to_vec())
-            && database.tres.contains(&b"gres/gpu:3090".to_vec())
+        !facts.tres.contains(&b"gres/gpu:a40".to_vec()) && facts.tres.contains(&b"gres/gpu:3090".to_vec())
     );
-    let database = &database;
+    let database = &Database::of("alice", Rc::new(facts));
     let types = |qos: &[u8]| {
         let limits = database.typed_limits(database.qos_named(qos).unwrap(), b"gpu");
         limits.map(|limit| limit.gres_type.to_vec()).collect::<Vec<_>>()
@@ -75,7 +72,7 @@ fn a_limit_on_what_slurmctld_does_not_count_is_none() {
 #[test]
 fn tres_are_in_slurms_order() {
     let names = |text| {
-        let list = tres(text);
+        let list = tres(&String::from_utf8_lossy(text));
         list.iter().map(|name| name.escape_ascii().to_string()).collect::<Vec<_>>().join(" ")
     };
     assert_eq!(names(TRES_22_05), "cpu mem fs/disk gres/gpu gres/gpu:a40 gres/gpu:3090");
@@ -104,6 +101,17 @@ fn the_lowest_limit_on_a_number_counts() {
 }
 
 #[test]
+fn percentages_are_no_numbers() {
+    let mut facts = facts();
+    facts.qoses = vec![Qos::read("half|gres/gpu:a40=50,gres/gpu=50||||||||||DenyOnLimit,Relative||")];
+    let database = &Database::of("alice", Rc::new(facts));
+    let half = database.qos_named(b"half").unwrap();
+    let limits: Vec<_> = database.typed_limits(half, b"gpu").collect();
+    assert_eq!(limits, [TypedLimit { gres_type: b"a40", count: None, of_job: None }]);
+    assert_eq!(database.limit_on_all(half, b"gpu"), Some(None));
+}
+
+#[test]
 fn the_default_qos_is_slurms() {
     let all = database();
     let database = &all;
@@ -123,7 +131,7 @@ fn the_default_qos_is_slurms() {
         request.account = account.map(str::as_bytes);
         request.partition = partition.map(str::as_bytes);
         let found = match database.default_qos(&request) {
-            DefaultQos::One(qos) => Some(qos.name.escape_ascii().to_string()),
+            DefaultQos::One(qos) => Some(qos.name.clone()),
             DefaultQos::None => None,
             DefaultQos::OneOf(_) => panic!("no reservation is named"),
         };
@@ -133,18 +141,15 @@ fn the_default_qos_is_slurms() {
 
 #[test]
 fn a_reservation_leaves_the_default_qos_open() {
-    let mut data = database();
-    data.associations.extend(associations::read(b"acct|alice|q|many|many\n", "alice"));
-    let database = &data;
+    let mut facts = facts();
+    facts.associations.add(Association::read("acct|alice|q|many|many"));
+    let database = &Database { default_account: b"acct".to_vec(), ..Database::of("alice", Rc::new(facts)) };
     let mut request = Request::new(Spelling::Slash);
     request.reservation = Some(b"course");
     let DefaultQos::OneOf(found) = database.default_qos(&request) else { panic!("one of two") };
-    assert_eq!(
-        found.iter().map(|qos| qos.name.as_slice()).collect::<Vec<_>>(),
-        [b"normal".as_slice(), b"many"]
-    );
+    assert_eq!(found.iter().map(|qos| qos.name.as_str()).collect::<Vec<_>>(), ["normal", "many"]);
     request.partition = Some(b"q");
-    assert!(matches!(database.default_qos(&request), DefaultQos::One(qos) if qos.name == b"many"));
+    assert!(matches!(database.default_qos(&request), DefaultQos::One(qos) if qos.name == "many"));
 }
 
 #[test]
@@ -200,20 +205,11 @@ fn anything_printed_gives_a_database() {
     for text in
         [b"".as_slice(), b"|||\n", b"\xff\n\n", b"a|b", b"gres|gpu|x\n", b"q|gres/gpu:a40=-1,=,gres/gpu=x\n"]
     {
-        let data = Database {
-            tres: tres(text),
-            qoses: qoses(text),
-            associations: associations::read(text, "alice"),
-            accounts: associations::read(text, ""),
-            default_account: default_account(text, "alice"),
-            root_default: root_default(&associations::read(text, "")),
-            default_partition: default_partition(text),
-            default_memory: DefaultMemory { of_node: Some(true), of_gpu: None },
-            partitions: Vec::new(),
-            user: Vec::new(),
-        };
+        let [tres, qoses, accounts, users, partitions] = [text; 5].map(<[u8]>::to_vec);
+        let facts = Tables { tres, qoses, accounts, users, partitions }.read();
+        let data = Database::of("alice", Rc::new(facts));
         let database = &data;
-        for qos in &data.qoses {
+        for qos in &data.facts.qoses {
             assert_eq!(database.typed_limits(qos, b"gpu").count(), 0);
         }
         assert_eq!(database.default_qos(&Request::new(Spelling::Slash)), DefaultQos::None);
