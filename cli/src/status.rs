@@ -1,11 +1,9 @@
 //! `gpushare status`: GPUs, their assigned units, and who has them, for this node or for the cluster.
 //!
-//! Gather (`local`, `cluster`) → print (`write`, `json`, `cluster::write`, through `table`), once or repeatedly
-//! (`watch`).
+//! Gather (`local`, `cluster`) → print (`write`, `json`, `cluster::write`, through `table`).
 
 use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
-use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 
@@ -15,7 +13,6 @@ mod error;
 mod json;
 pub(crate) mod local;
 mod table;
-mod watch;
 mod write;
 
 use cluster::{Cluster, Places};
@@ -25,7 +22,7 @@ use error::StatusError;
 use table::Style;
 
 /// The command line of `gpushare status`.
-#[derive(Args, Clone)]
+#[derive(Args)]
 #[command(
     after_help = "Without NODES, --nodes, --partition and --collected it shows this node, by its own ledger. \
                   Exit status: 0, or 2 if it can't read the ledger, Slurm doesn't answer, or there is no such node, \
@@ -63,10 +60,6 @@ pub struct Arguments {
     /// For what Slurm doesn't know, read DIR/NODE.json, the output of gpushare status --json on the nodes
     #[arg(long, value_name = "DIR")]
     collected: Option<PathBuf>,
-    /// Redraw every so many seconds until q or Ctrl-C, on a terminal [default: 2, for the cluster 10]
-    #[arg(long, value_name = "SECONDS", num_args = 0..=1, default_missing_value = "0")]
-    #[arg(conflicts_with_all = ["json", "parsable"])]
-    watch: Option<u32>,
     /// Fields separated by '|', with a header line: one line for each job and GPU (of the cluster: node); times in
     /// seconds since 1970
     #[arg(long, short = 'P', conflicts_with = "json")]
@@ -131,7 +124,7 @@ enum Color {
     Never,
 }
 
-/// The result of one refresh.
+/// What there is to print.
 struct Look {
     lines: Vec<Line>,
     /// Texts about what could not be read.
@@ -145,16 +138,6 @@ struct Look {
 pub fn run(arguments: &Arguments) -> Result<String, StatusError> {
     let colour = colours(arguments.color);
     let question = Question::read(arguments)?;
-    if let Some(seconds) = arguments.watch {
-        let interval = match (seconds, &question.places) {
-            (0, None) => 2,
-            (0, Some(_)) => 10,
-            (seconds, _) => seconds,
-        };
-        let arguments = arguments.clone();
-        let look = move || Question::read(&arguments)?.look();
-        return watch::run(Duration::from_secs(interval.into()), colour, look).map(|()| String::new());
-    }
     if arguments.json {
         let (text, complaints) = question.json()?;
         complain(&complaints);

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""A program on a pseudo-terminal: what it draws, its keys, its size, and how it leaves the terminal."""
+"""A program on a pseudo-terminal: what it prints there, and keys."""
 
 import fcntl
 import os
@@ -12,8 +12,6 @@ import time
 
 from waiting import PATIENCE
 
-ENTER, LEAVE = "\x1b[?1049h", "\x1b[?1049l"
-
 
 class Terminal:
     """Runs COMMAND on a separate terminal. A `with` always ends it."""
@@ -22,7 +20,7 @@ class Terminal:
         self.output = b""
         self.pid, self.master = pty.fork()
         if not self.pid:
-            # Waits until the size is set and the settings have been read.
+            # Waits until the size is set.
             os.read(0, 1)
             kept = {name: os.environ[name] for name in ("PATH", "GPUSHARE_LAB_DIR") if name in os.environ}
             environment = {**kept, "TERM": "xterm", **variables}
@@ -30,8 +28,7 @@ class Terminal:
                 os.execvpe(command[0], list(map(str, command)), environment)
             finally:
                 os._exit(127)
-        self.resize(rows, columns)
-        self.before = termios.tcgetattr(self.master)
+        fcntl.ioctl(self.master, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
         os.write(self.master, b"\n")
         self.status = None
 
@@ -44,14 +41,8 @@ class Terminal:
             os.waitpid(self.pid, 0)
         os.close(self.master)
 
-    def resize(self, rows, columns):
-        fcntl.ioctl(self.master, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
-
     def type(self, keys):
         os.write(self.master, keys.encode())
-
-    def settings(self):
-        return termios.tcgetattr(self.master)
 
     def read(self, patience):
         """Reads what is available; False at the end."""
@@ -67,12 +58,6 @@ class Terminal:
     def text(self):
         return self.output.decode(errors="replace")
 
-    def frame(self):
-        """The rows of the last complete picture, including colours."""
-        whole = self.text().rpartition("\x1b[J")[0]
-        rows = whole.rpartition("\x1b[H")[2].split("\x1b[K")
-        return [row.strip("\r\n") for row in rows[:-1]]
-
     def wait(self, condition, what):
         end = time.monotonic() + PATIENCE
         while not condition():
@@ -80,21 +65,16 @@ class Terminal:
             if not self.read(0.1):
                 assert condition(), f"it ended before {what}:\n{self.text()!r}"
 
-    def wait_frame(self, condition, what):
-        self.wait(lambda: condition(self.frame()), what)
-        return self.frame()
-
-    def wait_end(self, options=0):
-        """How it ended, or with WUNTRACED stopped, as in waitpid(2)."""
+    def wait_end(self):
+        """How it ended, as in waitpid(2)."""
         end = time.monotonic() + PATIENCE
         while True:
             self.read(0.05)
-            pid, status = os.waitpid(self.pid, os.WNOHANG | options)
+            pid, status = os.waitpid(self.pid, os.WNOHANG)
             if pid:
                 break
             assert time.monotonic() < end, f"it didn't end:\n{self.text()!r}"
-        if not os.WIFSTOPPED(status):
-            self.status = status
+        self.status = status
         while select.select([self.master], [], [], 0)[0] and self.read(0):
             pass
         return status

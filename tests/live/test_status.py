@@ -1,17 +1,16 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""`gpushare status`: of the cluster as anybody sees it (--nodes, --collected), again and again on a terminal (--watch),
-in colours or without, and with names that would take a terminal over."""
+"""`gpushare status`: of the cluster as anybody sees it (--nodes, --collected), in colours or without, and with names
+that would take a terminal over."""
 
 import json
 import os
 import re
-import signal
 import subprocess
 import time
 
 import pytest
 from lab import BUILDS, RELEASES
-from terminal import ENTER, LEAVE, Terminal
+from terminal import Terminal
 
 PROGRAM = BUILDS / RELEASES[0] / "gpushare"
 # The share's GRES, what fills a GPU, and a share.
@@ -209,22 +208,6 @@ def test_names_and_reasons_are_shown_and_not_obeyed(node):
         node.ok(["scontrol", "update", f"nodename={node.name}", "state=resume"])
 
 
-def test_it_is_drawn_on_a_terminal_of_the_cluster(node):
-    gres, _, units = SHARES[node.kind]
-    command = node.inside("env", "TERM=xterm", "gpushare", "status", "--watch", "1", user="alice")
-    for options in ([], ["--nodes"], ["--nodes", "--gpus"]):
-        with Terminal([*command, *options], rows=30, columns=100) as terminal:
-            terminal.wait_frame(lambda frame: frame and " UTC, every 1 s" in frame[0], "a picture")
-            job = node.start(f"--gres={gres}:{units}")[0]
-            terminal.wait_frame(lambda frame: "alice" in "".join(frame), "the job")
-            node.ok(["scancel", job])
-            terminal.wait_frame(lambda frame: frame and "alice" not in "".join(frame), "its end")
-            terminal.type("q")
-            assert os.WEXITSTATUS(terminal.wait_end()) == 0
-            assert terminal.text().count(ENTER) == 1 and terminal.text().endswith(LEAVE)
-            assert terminal.settings() == terminal.before
-
-
 # From here on without a cluster: two programs say what scontrol and squeue would.
 
 NODE = """NodeName={name} Arch=x86_64 CoresPerSocket=32
@@ -245,8 +228,6 @@ class Fakes:
         (folder / "jobs").write_text("")
         (folder / "scontrol").write_text(
             f"#!/bin/sh\necho \"scontrol $*\" >>{folder}/calls\n"
-            f"[ ! -e {folder}/hang ] || {{ echo $$ >{folder}/hanging; exec sleep 60; }}\n"
-            f"[ ! -e {folder}/broken ] || {{ cat {folder}/broken >&2; exit 1; }}\n"
             f"case $* in *job*) cat {folder}/jobs;; *) cat {folder}/nodes;; esac\n")
         (folder / "squeue").write_text(f"#!/bin/sh\necho \"squeue $*\" >>{folder}/calls\ncat {folder}/owners\n")
         for name in ("scontrol", "squeue"):
@@ -271,101 +252,6 @@ class Fakes:
 @pytest.fixture
 def fakes(tmp_path):
     return Fakes(tmp_path)
-
-
-def is_drawn(frame):
-    return len(frame) > 3 and " UTC, every " in frame[0]
-
-
-@pytest.mark.parametrize("how", ["q", "ctrl-c", "term", "hup"])
-def test_the_terminal_is_as_it_was_however_it_ends(fakes, how):
-    with fakes.terminal("--watch", "1") as terminal:
-        terminal.wait_frame(is_drawn, "a picture")
-        assert terminal.settings() != terminal.before and LEAVE not in terminal.text()
-        if how in ("term", "hup"):
-            os.kill(terminal.pid, {"term": signal.SIGTERM, "hup": signal.SIGHUP}[how])
-        else:
-            terminal.type({"q": "q", "ctrl-c": "\x03"}[how])
-        status = terminal.wait_end()
-        expected = {"q": 0, "ctrl-c": signal.SIGINT, "term": signal.SIGTERM, "hup": signal.SIGHUP}[how]
-        assert (os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.WEXITSTATUS(status)) == expected
-        assert os.WIFSIGNALED(status) == (how != "q")
-        assert terminal.text().endswith("\x1b[?7h\x1b[?25h" + LEAVE), terminal.text()[-200:]
-        assert terminal.settings() == terminal.before
-
-
-def test_it_can_be_stopped_and_goes_on(fakes):
-    with fakes.terminal("--watch", "1") as terminal:
-        terminal.wait_frame(is_drawn, "a picture")
-        for times in (1, 2):
-            terminal.type("\x1a")
-            assert os.WIFSTOPPED(terminal.wait_end(os.WUNTRACED))
-            assert terminal.text().endswith(LEAVE) and terminal.settings() == terminal.before
-            os.kill(terminal.pid, signal.SIGCONT)
-            terminal.wait(lambda: terminal.text().count(ENTER) == times + 1, "the screen again")
-            terminal.wait(lambda: not terminal.text().rpartition(ENTER)[2].endswith("l\x1b[2J"), "a picture")
-            assert is_drawn(terminal.frame())
-            # The shell's screen is not drawn on.
-            assert f"{LEAVE}{ENTER}" in terminal.text().rpartition(LEAVE)[1] + terminal.text().rpartition(LEAVE)[2]
-        terminal.type("q")
-        assert terminal.wait_end() == 0 and terminal.settings() == terminal.before
-
-
-def test_it_keeps_to_the_size_and_follows_it(fakes):
-    fakes.write(
-        "".join(NODE.format(name=f"node-with-a-long-name-{number}", used=7, state="IDLE") for number in range(50))
-    )
-    # One look only: what is drawn after it is drawn for the size.
-    with fakes.terminal("--watch", "3600", "--color", "never", rows=10, columns=50) as terminal:
-        frame = terminal.wait_frame(is_drawn, "a picture")
-        assert len(frame) == 10 and max(map(len, frame)) == 50 and re.match(r"… \d+ more lines", frame[-1]), frame
-        terminal.resize(20, 100)
-        frame = terminal.wait_frame(lambda frame: len(frame) == 20, "a larger picture")
-        assert max(map(len, frame)) > 50
-        terminal.resize(3, 20)
-        frame = terminal.wait_frame(lambda frame: len(frame) == 3, "a smaller one")
-        assert max(map(len, frame)) <= 20
-        terminal.resize(70, 100)
-        frame = terminal.wait_frame(lambda frame: len(frame) > 20, "all of it")
-        assert any("node-with-a-long-name-49" in row for row in frame) and "more lines" not in "".join(frame)
-
-
-def test_a_look_that_fails_is_said_and_the_next_mends_it(fakes):
-    with fakes.terminal("--watch", "1", "--color", "never", columns=200) as terminal:
-        terminal.wait_frame(is_drawn, "a picture")
-        (fakes.folder / "broken").write_text("\x1b[2Jno \x9bcontroller\n")
-        frame = terminal.wait_frame(lambda frame: "the last refresh failed: " in "".join(frame), "the trouble")
-        assert "no " in frame[1] and obeyed(frame[1]) == [] and any(row.startswith("n1 ") for row in frame), frame
-        (fakes.folder / "broken").unlink()
-        fakes.write(NODE.format(name="n7", used=3, state="IDLE"))
-        frame = terminal.wait_frame(lambda frame: any(row.startswith("n7 ") for row in frame), "the next look")
-        assert "failed" not in "".join(frame)
-
-
-def test_a_look_that_hangs_keeps_nobody(fakes):
-    (fakes.folder / "hang").touch()
-    with fakes.terminal("--watch", "1") as terminal:
-        terminal.wait(lambda: (fakes.folder / "hanging").exists(), "a look that hangs")
-        terminal.type("q")
-        assert terminal.wait_end() == 0 and terminal.settings() == terminal.before
-    hanging = (fakes.folder / "hanging").read_text().strip()
-    if hanging:
-        try:
-            os.kill(int(hanging), signal.SIGTERM)
-        except ProcessLookupError:
-            pass
-
-
-def test_without_a_terminal_it_says_so(fakes):
-    for options in (["--watch"], ["--nodes", "--watch", "5"]):
-        done = fakes.run(*options)
-        assert done.returncode == 2 and not done.stdout and "needs a terminal" in done.stderr, done
-    assert fakes.run("--watch", "--json").returncode == 2
-    for term in ("dumb", ""):
-        with fakes.terminal("--watch", TERM=term) as terminal:
-            assert os.WEXITSTATUS(terminal.wait_end()) == 2
-            text = terminal.text()
-            assert "TERM names a terminal on which --watch can't draw" in text and ENTER not in text
 
 
 def test_colours_are_for_terminals_that_want_them(fakes):

@@ -1,7 +1,5 @@
 //! Why there is nothing to show.
 
-use std::io;
-
 use gpushare::config::LoadError;
 use gpushare_node::gpu::DeviceError;
 use gpushare_node::ledger::LedgerError;
@@ -13,7 +11,7 @@ use crate::slurm::ProgramError;
 const NAMED: usize = 10;
 
 gpushare::errors! {
-    /// An error in the command line, or what can't be read or drawn on.
+    /// An error in the command line, or what can't be read.
     #[derive(Debug)]
     pub enum StatusError {
         NoJob(word: String) =>
@@ -26,12 +24,6 @@ gpushare::errors! {
         BadColumn(word: String) => "'{word}' is not NAME or NAME:WIDTH";
         NoColumn { name: String, there: Vec<&'static str> } =>
             "there is no column '{}' here; the columns are {}", clean(name), there.join(", ");
-        NoTerminal =>
-            "--watch needs a terminal, but standard output is not one; without --watch it prints once";
-        DumbTerminal => "TERM names a terminal on which --watch can't draw";
-        Terminal(error: io::Error) => "the terminal: {error}";
-        Signals(error: io::Error) => "can't handle signals: {error}";
-        Broken => "internal error while refreshing";
     } from {
         Program(ProgramError), Load(LoadError), Devices(DeviceError), Ledger(LedgerError), Json(serde_json::Error)
     }
