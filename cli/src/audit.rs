@@ -31,10 +31,10 @@ use crate::requirements::is_plugin;
 use crate::slurm::file::ConfFile;
 use crate::slurm::{self, ProgramError, Settings};
 use crate::status::local;
-use crate::{Answer, json};
 use collect::Collector;
 use evidence::{Doubt, Loaded};
 use files::LogFile;
+use gpushare_terminal::{Answer, json};
 use moment::Clock;
 use report::Report;
 

@@ -16,7 +16,9 @@ use gpushare_node::mps::others;
 
 use crate::slurm::file::ConfFile;
 use crate::slurm::{self, Reach, Slurm};
-use crate::{Answer, json, qos};
+use gpushare_terminal::{Answer, json};
+
+use crate::qos;
 
 mod cluster;
 mod daemon;

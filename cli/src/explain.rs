@@ -29,13 +29,13 @@ mod table;
 mod time;
 mod wording;
 
-use crate::Answer;
 use crate::error::FileError;
 use crate::slurm::run::ask;
 use crate::slurm::{ProgramError, Settings};
 use crate::status::local;
 use accounting::Database;
 use error::ExplainError;
+use gpushare_terminal::Answer;
 use job::JobId;
 use options::Source;
 use outlook::Names;

@@ -19,8 +19,10 @@ use gpushare_slurm_text::{Snapshot, State, limits};
 use crate::explain::past::ReleaseError;
 use crate::metrics::{self, MetricsError};
 use crate::slurm::ProgramError;
-use crate::status::{complain, local};
-use crate::{Answer, json};
+use gpushare_terminal::complain;
+
+use crate::status::local;
+use gpushare_terminal::{Answer, json};
 
 mod act;
 mod ask;
@@ -111,7 +113,7 @@ pub fn run(arguments: &Arguments) -> Result<Answer, GuardError> {
         metrics::write(out, &figures::text(figures.as_ref(), success)).err()
     });
     if let Some(error) = &unwritten {
-        complain(&[error.to_string()]);
+        complain(error);
     }
     let report = report?;
     let text = if arguments.json {
@@ -127,7 +129,7 @@ fn report(arguments: &Arguments) -> Result<Report, GuardError> {
     let conf = arguments.conf.as_deref();
     let (config, now) = (config(conf)?, look(arguments.act)?);
     let rules = Rules::of(&config.policy);
-    complain(&limits::not_judged(now.qoses.values()).into_iter().collect::<Vec<_>>());
+    limits::not_judged(now.qoses.values()).iter().for_each(complain);
     let acts = arguments.act && config.guard != Guard::Report;
     let verdict = judge(&now, &rules);
     if !acts || !any_to_act_on(&now, &verdict) {
@@ -154,11 +156,11 @@ fn look(acts: bool) -> Result<Snapshot, GuardError> {
         if acts {
             return Err(GuardError::NotAll(user));
         }
-        complain(&[format!("Slurm may hide jobs from user {user}: run it as root or SlurmUser")]);
+        complain(format!("Slurm may hide jobs from user {user}: run it as root or SlurmUser"));
     }
     if !now.settings.enforces_limits() {
         let setting = "AccountingStorageEnforce has no 'limits'";
-        complain(&[format!("{setting}: Slurm holds no job to a limit, and guard acts on none")]);
+        complain(format!("{setting}: Slurm holds no job to a limit, and guard acts on none"));
     }
     Ok(now)
 }

@@ -29,7 +29,9 @@ mod text;
 use crate::error::FileError;
 use crate::explain::past::{Judge, Release};
 use crate::period::{self, Period};
-use crate::{Answer, explain, json};
+use gpushare_terminal::{Answer, json};
+
+use crate::explain;
 use collect::Collector;
 use error::LeaksError;
 use limits::Limits;

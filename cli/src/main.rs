@@ -5,13 +5,11 @@ mod audit;
 mod check;
 mod conf;
 mod config;
-mod csv;
 mod error;
 mod explain;
 #[cfg(test)]
 mod generated_docs;
 mod guard;
-mod json;
 mod leaks;
 mod metrics;
 mod period;
@@ -26,6 +24,7 @@ use std::process::ExitCode;
 
 use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser, Subcommand};
+use gpushare_terminal::{Answer, PrintError, print};
 
 /// Share GPUs on Slurm: show who is on which GPU, explain messages and jobs, and manage groups' QOSes.
 #[derive(Parser)]
@@ -90,18 +89,6 @@ fn main() -> ExitCode {
     }
 }
 
-/// A command's standard output, and its exit status.
-struct Answer {
-    text: String,
-    status: u8,
-}
-
-impl From<String> for Answer {
-    fn from(text: String) -> Answer {
-        Answer { text, status: 0 }
-    }
-}
-
 /// clap prints help and version; a wrong command line is reported like any other error.
 fn misuse(error: &clap::Error) -> ExitCode {
     if !error.use_stderr() || error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
@@ -128,22 +115,4 @@ fn finish(answer: Result<impl Into<Answer>, impl Display>, failure: u8) -> ExitC
         Ok(Answer { text, status }) => print(&text).map_or_else(|error| fail(&error), |()| status),
         Err(reason) => fail(&reason),
     })
-}
-
-gpushare::errors! {
-    /// Standard output can't be written.
-    #[derive(Debug)]
-    enum PrintError {
-        Failed(error: io::Error) => "standard output: {error}";
-    }
-}
-
-/// If a reader such as head(1) closes early, that isn't an error.
-fn print(text: &str) -> Result<(), PrintError> {
-    let mut stdout = io::stdout();
-    // A question has no line end, so it must be flushed.
-    match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(PrintError::Failed(error)),
-        _ => Ok(()),
-    }
 }

@@ -20,11 +20,11 @@ use gpushare_node::mps::Seen;
 use gpushare_node::nvml::Nvml;
 use gpushare_node::nvml::answer::Measured;
 
-use crate::Answer;
 use crate::error::FileError;
 use crate::slurm;
-use crate::status::complain;
 use crate::status::local::{self, GpuTotal};
+use gpushare_terminal::Answer;
+use gpushare_terminal::complain;
 
 mod idle;
 mod text;
@@ -86,7 +86,7 @@ impl Facts {
     /// Returns what was read, or reports why it wasn't.
     fn take<T>(&mut self, source: &'static str, read: Result<T, impl std::fmt::Display>) -> Option<T> {
         self.sources.push((source, read.is_ok()));
-        read.map_err(|error| complain(&[format!("{source}: {error}")])).ok()
+        read.map_err(|error| complain(format!("{source}: {error}"))).ok()
     }
 
     fn is_complete(&self) -> bool {
@@ -150,7 +150,7 @@ fn gather(conf: Option<&Path>, ledger: &Ledger) -> Facts {
     }
     let mut complaints = Vec::new();
     let node = local::node(conf, ledger, &mut complaints);
-    complain(&complaints);
+    complaints.iter().for_each(complain);
     match node {
         Err(_) if !was_used => {}
         read => {

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use clap::{Args, Subcommand};
 use gpushare_qos::{Plan, table};
 
-use crate::print;
+use gpushare_terminal::print;
 
 mod apply;
 mod ask;
@@ -124,7 +124,7 @@ pub fn run(arguments: &Arguments) -> Result<u8, QosError> {
                 Ok(()) => Ok(0),
                 // Some of it is done; an error of this function would mean that nothing was tried.
                 Err(error) => {
-                    crate::status::complain(&[error.to_string()]);
+                    gpushare_terminal::complain(error);
                     Ok(1)
                 }
             }

@@ -2,13 +2,12 @@
 //!
 //! Gather (`local`, `cluster`) → print (`write`, `json`, `cluster::write`, through `table`).
 
-use std::io::{IsTerminal, Write};
+use std::io::IsTerminal;
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
 pub(crate) mod cluster;
-pub mod columns;
 mod error;
 mod json;
 pub(crate) mod local;
@@ -17,8 +16,9 @@ mod write;
 
 use cluster::{Cluster, Places};
 pub(crate) use cluster::{collected, is_usable};
-use columns::Line;
 use error::StatusError;
+use gpushare_terminal::columns::{self, Line};
+use gpushare_terminal::complain;
 use table::Style;
 
 /// The command line of `gpushare status`.
@@ -140,11 +140,11 @@ pub fn run(arguments: &Arguments) -> Result<String, StatusError> {
     let question = Question::read(arguments)?;
     if arguments.json {
         let (text, complaints) = question.json()?;
-        complain(&complaints);
+        complaints.iter().for_each(complain);
         return Ok(text);
     }
     let Look { lines, complaints } = question.look()?;
-    complain(&complaints);
+    complaints.iter().for_each(complain);
     Ok(columns::text(&lines, colour && !arguments.parsable))
 }
 
@@ -204,7 +204,7 @@ impl Question<'_> {
     fn json(&self) -> Result<(String, Vec<String>), StatusError> {
         if let Some(places) = &self.places {
             let cluster = self.cluster(places)?;
-            return Ok((crate::json::text(&cluster)?, cluster.complaints));
+            return Ok((gpushare_terminal::json::text(&cluster)?, cluster.complaints));
         }
         let status = self.node()?;
         Ok((json::text(&status)?, status.complaints))
@@ -221,11 +221,5 @@ fn colours(color: Color) -> bool {
             let is_able = set("TERM").is_some_and(|term| term != "dumb");
             set("NO_COLOR").is_none() && is_able && std::io::stdout().is_terminal()
         }
-    }
-}
-
-pub(crate) fn complain(lines: &[String]) {
-    for line in lines {
-        let _ = writeln!(std::io::stderr(), "gpushare: {}", columns::clean(line));
     }
 }

@@ -11,7 +11,7 @@ use gpushare::text::counted;
 
 use super::stamp::{Line, Way};
 use crate::period::{Period, text};
-use crate::status::columns::clean;
+use gpushare_terminal::clean;
 
 /// In slurmctld's line at its start (src/slurmctld/controller.c: `main`).
 const STARTED: &[u8] = b" started on cluster ";

@@ -3,9 +3,10 @@
 use gpushare::text::counted;
 
 use super::report::{Asked, Report};
-use crate::csv;
 use crate::period::{day, text, zone};
-use crate::status::columns::{self, Side, Span, clean};
+use gpushare_terminal::clean;
+use gpushare_terminal::columns::{self, Side, Span};
+use gpushare_terminal::csv;
 
 /// How many requests are shown; --csv and --json have all.
 const SHOWN: usize = 50;

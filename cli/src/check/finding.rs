@@ -2,8 +2,8 @@
 
 use serde::Serialize;
 
-use crate::json;
-use crate::status::columns::clean;
+use gpushare_terminal::clean;
+use gpushare_terminal::json;
 
 /// One line of the answer.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::finding::{self, Finding, Status};
 use super::machine::{ABSENT, Machine};
 use crate::status::collected::FromNode;
-use crate::status::columns::clean;
+use gpushare_terminal::clean;
 
 /// What `gpushare check --json` prints on a node.
 #[derive(Clone, Debug, Serialize, Deserialize)]

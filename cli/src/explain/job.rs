@@ -163,7 +163,11 @@ fn print(told: &[Told], more: usize, json: bool) -> serde_json::Result<String> {
         /// How many jobs with the same number are not shown.
         more: usize,
     }
-    if json { crate::json::text(&Object { jobs: told, more }) } else { Ok(write::text(told, more)) }
+    if json {
+        gpushare_terminal::json::text(&Object { jobs: told, more })
+    } else {
+        Ok(write::text(told, more))
+    }
 }
 
 /// A job that doesn't exist yet.

@@ -6,7 +6,7 @@ use gpushare::submit::request::{Parsed, Request};
 use gpushare::text::shown::shown;
 
 use super::accounting::Database;
-use crate::status::columns::clean;
+use gpushare_terminal::clean;
 
 /// One line with the reason, then the text that sbatch would show, then further notes. `refused` is why Slurm won't
 /// accept the request.

@@ -9,7 +9,7 @@ use gpushare_slurm_text::{Job, State, job};
 
 use super::write;
 use crate::slurm::{self, run};
-use crate::status::complain;
+use gpushare_terminal::complain;
 
 /// How many jobs a run acts on.
 pub(super) const MOST: usize = 20;
@@ -43,11 +43,11 @@ pub(super) fn all(chosen: &[(Member, Finding)], guard: Guard) -> Vec<Deed> {
     let (deeds, is_done) = first(chosen, guard, || begun.elapsed() < ALL_IN, &mut ask);
     for Deed { job, error, .. } in &deeds {
         if let Some(error) = error {
-            complain(&[format!("job {}: {error}", job.name)]);
+            complain(format!("job {}: {error}", job.name));
         }
     }
     if !is_done {
-        complain(&["more jobs are beyond a limit: the next run goes on".to_owned()]);
+        complain("more jobs are beyond a limit: the next run goes on");
     }
     deeds
 }

@@ -13,9 +13,9 @@ use serde::Serialize;
 use super::GuardError;
 use crate::explain::past::{Asked, Judge, Place, Release, Tables, Told};
 use crate::slurm::run;
-use crate::status::columns::clean;
-use crate::status::complain;
-use crate::{Answer, json};
+use gpushare_terminal::clean;
+use gpushare_terminal::complain;
+use gpushare_terminal::{Answer, json};
 
 /// A job that would be refused.
 #[derive(Debug, Serialize)]
@@ -43,7 +43,7 @@ pub(super) fn run(conf: Option<&Path>, as_json: bool) -> Result<Answer, GuardErr
     let judge = Judge::new(config.policy, release, tables.read().into());
     let (found, unread) = refused(&now, &judge, release);
     if !unread.is_empty() {
-        complain(&[format!("not judged, because the request can't be read: job {}", unread.join(", "))]);
+        complain(format!("not judged, because the request can't be read: job {}", unread.join(", ")));
     }
     let text = if as_json {
         #[derive(Serialize)]

@@ -7,7 +7,7 @@ use gpushare_guard::{CountedBy, Finding, Member, What};
 use serde::Serialize;
 
 use super::Report;
-use crate::status::columns::clean;
+use gpushare_terminal::clean;
 
 /// How many jobs of a finding the text names.
 const NAMED: usize = 12;

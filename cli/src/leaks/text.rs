@@ -1,9 +1,10 @@
 //! The report as text for people, and as CSV for a spreadsheet.
 
 use super::report::{Asked, Exceeded, OfLimit, Report, Sums};
-use crate::csv;
 use crate::period::{second, text, zone};
-use crate::status::columns::{self, Side, Span, clean};
+use gpushare_terminal::clean;
+use gpushare_terminal::columns::{self, Side, Span};
+use gpushare_terminal::csv;
 
 /// How many requests are shown for each limit; --csv and --json have all.
 const SHOWN: usize = 12;

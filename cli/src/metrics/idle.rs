@@ -11,7 +11,9 @@ use gpushare_node::nvml::answer::GpuState;
 
 use super::{Facts, MetricsError};
 use crate::slurm::run::{self, ProgramError};
-use crate::status::{complain, local};
+use gpushare_terminal::complain;
+
+use crate::status::local;
 
 /// Prologs hold the ledger's lock for milliseconds.
 const LOCK_WAIT: Duration = Duration::from_secs(5);
@@ -42,7 +44,7 @@ fn remember(ledger: &Ledger, known: &[Used], used: &[Used]) {
     if known != used
         && let Err(error) = ledger.note_used(used, LOCK_WAIT)
     {
-        complain(&[format!("can't record when jobs used their GPUs: {error}")]);
+        complain(format!("can't record when jobs used their GPUs: {error}"));
     }
 }
 
@@ -65,7 +67,7 @@ pub fn tell(facts: &mut Facts, ledger: &Ledger, after: Option<u64>) {
         match notify(used.key.id, &note) {
             Ok(()) => used.told = true,
             Err(why) => {
-                complain(&[format!("can't notify job {} that it does not use its GPU: {why}", used.key.id)])
+                complain(format!("can't notify job {} that it does not use its GPU: {why}", used.key.id))
             }
         }
     }

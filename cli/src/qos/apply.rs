@@ -8,8 +8,8 @@ use gpushare_qos::{Change, Plan};
 use super::error::QosError;
 use super::site::reason;
 use super::write;
-use crate::print;
 use crate::slurm::run::run;
+use gpushare_terminal::print;
 
 /// Longer than a busy slurmdbd needs for one change.
 const PATIENCE: std::time::Duration = std::time::Duration::from_secs(120);

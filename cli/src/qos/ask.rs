@@ -6,7 +6,7 @@ use gpushare_qos::Plan;
 
 use super::error::QosError;
 use super::write;
-use crate::print;
+use gpushare_terminal::print;
 
 /// Shows the plan and asks. Only `y` and `yes` mean consent.
 ///

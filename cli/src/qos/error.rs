@@ -7,8 +7,8 @@ use gpushare::config::LoadError;
 use gpushare_qos::{Change, ReadError};
 
 use super::MENDS;
-use crate::PrintError;
 use crate::slurm::ProgramError;
+use gpushare_terminal::PrintError;
 
 gpushare::errors! {
     /// What stopped it.

@@ -8,7 +8,7 @@ use gpushare_qos::{Plan, table};
 use serde::Serialize;
 
 use super::show::Shown;
-use crate::json::text;
+use gpushare_terminal::json::text;
 
 #[derive(Serialize)]
 struct Line<'a> {

@@ -4,8 +4,8 @@ use gpushare::config::LoadError;
 use gpushare_node::gpu::DeviceError;
 use gpushare_node::ledger::LedgerError;
 
-use super::columns::clean;
 use crate::slurm::ProgramError;
+use gpushare_terminal::clean;
 
 /// How many names an error lists.
 const NAMED: usize = 10;

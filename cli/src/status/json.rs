@@ -6,7 +6,7 @@ use gpushare_node::mps::service::Serves;
 use serde::Serialize;
 
 use super::local::{GpuTotal, Status};
-use crate::json;
+use gpushare_terminal::json;
 
 /// The whole object.
 ///

@@ -5,7 +5,7 @@
 use std::cmp::Ordering;
 
 use super::StatusError;
-use super::columns::{Line, Look, Side, Span, aligned, clean};
+use gpushare_terminal::columns::{Line, Look, Side, Span, aligned, clean};
 
 /// A value of a row in a column.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -5,10 +5,10 @@ use gpushare_node::gpu::Gpu;
 use gpushare_node::ledger::{Entry, Holding};
 use gpushare_node::mps::Seen;
 
-use super::columns::{Line, Look, Side};
 use super::local::{GpuTotal, Status};
 use super::table::{self, Cell, Column, Style};
 use super::{StatusError, View};
+use gpushare_terminal::columns::{Line, Look, Side};
 
 /// How much of a UUID a table shows: `GPU-` and its first part.
 const SHORT_UUID: usize = 12;

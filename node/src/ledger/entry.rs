@@ -306,8 +306,7 @@ impl FromStr for Witness {
 
 /// Shortens the text and removes characters that could move a terminal's cursor or forge a line of a log.
 pub(crate) fn one_line(text: &str) -> String {
-    let printable = |c: char| if c.is_control() || ('\u{200e}'..='\u{202e}').contains(&c) { ' ' } else { c };
-    text.trim().chars().take(LONGEST_REASON).map(printable).collect()
+    gpushare::text::printable(text.trim(), LONGEST_REASON)
 }
 
 /// The N of `gpushare-ledger N`, if it isn't our version.

@@ -8,7 +8,7 @@ use super::queue::Tres;
 use super::reason;
 use super::smaller::Smaller;
 use super::{Told, What};
-use crate::status::columns::clean;
+use gpushare_terminal::clean;
 
 /// Further jobs would not help.
 const JOBS: usize = 5;

@@ -250,7 +250,7 @@ fn people_get_a_line_a_node_or_a_gpu() {
     let mut cluster =
         Cluster { time: 1000, nodes: vec![], without_shares: 2, filtered: false, complaints: vec![] };
     let shown = |cluster: &Cluster, view, style: &Style| {
-        super::super::columns::text(&write::lines(cluster, view, style).unwrap(), false)
+        gpushare_terminal::columns::text(&write::lines(cluster, view, style).unwrap(), false)
     };
     let text = |cluster: &Cluster, view| shown(cluster, view, &Style::default());
     assert_eq!(text(&cluster, None), "none of 2 nodes has shares\n");
@@ -286,7 +286,9 @@ n2    mixed+drain    ?    120   200  320   7s  alice,bob  2,3,4
         let text = shown(&cluster, view, &parsable);
         assert!(text.lines().all(|line| line.matches('|').count() == bars), "{text}");
     }
-    assert!(!crate::json::text(&cluster).unwrap().contains(|c: char| c.is_control() && c != '\n'));
+    assert!(
+        !gpushare_terminal::json::text(&cluster).unwrap().contains(|c: char| c.is_control() && c != '\n')
+    );
 }
 
 #[test]
@@ -306,7 +308,7 @@ fn a_job_has_its_name_and_its_partition() {
         cluster.nodes = made(&[nodes, jobs, "2|alice|p\n3|bob|q\n".to_owned()], &rules("follow-mps"));
         let shown = |cluster: &Cluster, text: &str| {
             let style = Style { format: table::format(text).ok(), ..Style::default() };
-            super::super::columns::text(&write::lines(cluster, Some(View::Jobs), &style).unwrap(), false)
+            gpushare_terminal::columns::text(&write::lines(cluster, Some(View::Jobs), &style).unwrap(), false)
         };
         let text = shown(&cluster, "job,name,user,partition,gpus,units");
         assert!(text.starts_with("JOB  NAME"), "{text}");

@@ -5,11 +5,11 @@ use std::fmt::Write;
 
 use gpushare::text::counted;
 
-use super::super::columns::{Line, Look, Side};
 use super::super::table::{self, Cell, Column, Style};
 use super::super::write::free;
 use super::super::{StatusError, View};
 use super::{Cluster, Gpu, Job, Node};
+use gpushare_terminal::columns::{Line, Look, Side};
 
 /// How many users or jobs a table names in one cell.
 const NAMED: usize = 4;

@@ -1,7 +1,7 @@
 //! Tests of columns, widths and orders on the command line.
 
-use super::super::columns::text;
 use super::*;
+use gpushare_terminal::columns::text;
 
 type Row = (u32, &'static str, Option<u64>);
 

@@ -1,6 +1,6 @@
 //! CSV for a spreadsheet, without text that a spreadsheet would treat as a formula or a terminal as a command.
 
-use crate::status::columns::clean;
+use crate::clean;
 
 /// A line of column names, then one line for each row.
 pub fn text(head: &str, rows: impl Iterator<Item = Vec<String>>) -> String {

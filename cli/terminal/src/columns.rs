@@ -4,6 +4,7 @@
 /// How to show a word if there are colours.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Look {
+    /// As it is.
     #[default]
     Plain,
     /// Column names and sums.
@@ -43,7 +44,9 @@ pub struct Line(Vec<Span>);
 /// The side of a column to which its words are aligned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
+    /// Its left.
     Left,
+    /// Its right.
     Right,
 }
 
@@ -61,6 +64,7 @@ pub fn clean(text: &str) -> String {
 }
 
 impl Span {
+    /// Words from any text.
     pub fn new(text: &str, look: Look) -> Span {
         Span { text: clean(text), look }
     }
@@ -77,6 +81,7 @@ impl<T: std::fmt::Display> From<T> for Span {
 }
 
 impl Line {
+    /// A line from any text.
     pub fn new(text: &str, look: Look) -> Line {
         Line(vec![Span::new(text, look)])
     }

@@ -260,7 +260,7 @@ fn of_one(managed: &ManagedQos, qos: Option<&Qos>, cluster: &Cluster) -> (Vec<St
             format!(
                 "qos {}  Description: '{}' -> '{MARK}{}'",
                 managed.name,
-                printable(&qos.description),
+                gpushare::text::printable(&qos.description, 60),
                 cluster.name
             ),
         ));
@@ -326,11 +326,6 @@ fn difference_of_tres(
         lines.push(format!("{} {name}: {} -> {}", field.name, amount(old), amount(new)));
     }
     (format!("{}={}", field.column, parts.join(",")), lines)
-}
-
-/// Makes text from the database safe for a terminal.
-fn printable(text: &str) -> String {
-    text.chars().take(60).map(|c| if c.is_control() { '?' } else { c }).collect()
 }
 
 #[cfg(test)]

@@ -1,0 +1,42 @@
+//! Prints JSON with serde_json, without characters that control a terminal.
+
+use std::fmt::Write;
+
+use serde::Serialize;
+
+/// One object on its own lines.
+///
+/// # Errors
+/// It has a map whose keys aren't texts.
+pub fn text(object: &impl Serialize) -> serde_json::Result<String> {
+    let text = serde_json::to_string_pretty(object)?;
+    // JSON doesn't escape DEL, C1, and what changes the direction of writing.
+    let mut safe = String::with_capacity(text.len() + 1);
+    for c in text.chars() {
+        if matches!(c, '\n' | '\'' | '"' | '\\') || c.escape_debug().len() == 1 {
+            safe.push(c);
+        } else {
+            for unit in c.encode_utf16(&mut [0; 2]) {
+                let _ = write!(safe, "\\u{unit:04x}");
+            }
+        }
+    }
+    Ok(safe + "\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_stays_the_same_and_controls_no_terminal() {
+        let nasty = "a\x1b[2J\u{9b}\u{7f}\u{202e}\u{e0001}ü \"'\\\n";
+        let said = text(&[nasty]).unwrap();
+        assert_eq!(serde_json::from_str::<[String; 1]>(&said).unwrap(), [nasty]);
+        assert!(said.contains("\\u202e") && said.contains("ü \\\"'"), "{said}");
+        assert!(
+            said.chars().all(|c| c == '\n' || (!c.is_control() && c != '\u{202e}' && c != '\u{e0001}')),
+            "{said}"
+        );
+    }
+}
