@@ -9,7 +9,18 @@ use serde::Serialize;
 /// # Errors
 /// It has a map whose keys aren't texts.
 pub fn text(object: &impl Serialize) -> serde_json::Result<String> {
-    let text = serde_json::to_string_pretty(object)?;
+    Ok(safe(&serde_json::to_string_pretty(object)?))
+}
+
+/// One object on one line.
+///
+/// # Errors
+/// The same as for [`text`].
+pub fn line(object: &impl Serialize) -> serde_json::Result<String> {
+    Ok(safe(&serde_json::to_string(object)?))
+}
+
+fn safe(text: &str) -> String {
     // JSON doesn't escape DEL, C1, and what changes the direction of writing.
     let mut safe = String::with_capacity(text.len() + 1);
     for c in text.chars() {
@@ -21,7 +32,7 @@ pub fn text(object: &impl Serialize) -> serde_json::Result<String> {
             }
         }
     }
-    Ok(safe + "\n")
+    safe + "\n"
 }
 
 #[cfg(test)]
