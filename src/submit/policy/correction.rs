@@ -17,6 +17,9 @@ use crate::submit::request::{Description, Parsed};
 /// As many faults as a request can have in sequence.
 const ROUNDS: usize = 6;
 
+/// More parts than anybody asks for: to try types for hundreds takes slurmctld a millisecond or two.
+const MOST_PARTS: usize = 64;
+
 impl Correction {
     /// The same request as a correction.
     fn of(request: &Request) -> Correction {
@@ -78,7 +81,7 @@ impl<A: Accounting> Judgement<'_, '_, A> {
     /// The same refusal with a correction.
     #[cold]
     pub(super) fn with_correction(&self, mut fault: Fault) -> Fault {
-        if self.again {
+        if self.again || self.said().parts().len() > MOST_PARTS {
             return fault;
         }
         let Some(asked) = self.to_begin_with(&fault) else { return fault };

@@ -135,7 +135,9 @@ impl<A: Accounting> Judgement<'_, '_, A> {
         }
         let wanted = !matches!(under, Under::Account) || self.account_counts_gpus();
         if self.tasks_want_gpus(request) && !typed && self.policy.gres.has(GPU) && wanted {
-            return Some(self.tasks_alone(request, under));
+            // `--ntasks-per-gpu` without a GPU makes slurmctld invent GPUs without a type.
+            let refusal = self.type_refusal(Rule::NtasksPerGpuAlone, under, GPU, None);
+            return Some(refusal.field(Field::Job).count(invented(request)));
         }
         self.type_of_none(request, under)
             .or_else(|| self.old_request_stays(under))
@@ -160,12 +162,6 @@ impl<A: Accounting> Judgement<'_, '_, A> {
     pub(super) fn tasks_want_gpus(&self, request: &Request) -> bool {
         let said = self.update.is_some_and(|(update, _)| update.request.ntasks_per_tres.is_some());
         request.ntasks_per_tres() > 0 || said && mended("zero-tasks-per-gpu")
-    }
-
-    /// `--ntasks-per-gpu` without a GPU makes slurmctld invent GPUs without a type.
-    fn tasks_alone(&self, request: &Request, under: Under<A::Qos>) -> Fault {
-        let refusal = self.type_refusal(Rule::NtasksPerGpuAlone, under, GPU, None);
-        refusal.field(Field::Job).count(invented(request))
     }
 
     /// Whether an update brings the job under the rule, also by ending an exemption.

@@ -2,7 +2,6 @@
 //! tests limits by the name. gpushare refuses it for all users: a job can move under a limit later, and up to 22.05 it
 //! keeps its original name.
 
-use super::refusal::plain;
 use super::{Accounting, Fault, Judgement, Rule, shortened};
 use crate::mend::mended;
 use crate::submit::grammar::{self, Token};
@@ -10,54 +9,69 @@ use crate::submit::grammar::{self, Token};
 impl<A: Accounting> Judgement<'_, '_, A> {
     /// The first type in the request that the cluster doesn't have, but whose hash equals that of a type that it has.
     pub(super) fn lookalike(&self) -> Option<Fault> {
+        let mut known = Vec::new();
         self.request.parts().iter().find_map(|part| {
             let (gres, gres_type) = match part.token {
                 Token::Gres(gres) => (gres.name, gres.gres_type?),
                 Token::Unrecognised(text) => text.hidden_type()?,
                 Token::Cpus(_) | Token::Other => return None,
             };
-            let resembles = self.resembled(gres, gres_type).filter(|_| mended("lookalike"))?;
-            let asked = match part.token {
-                Token::Gres(gres) => plain(gres),
-                Token::Unrecognised(text) => shortened(text.shown()),
-                Token::Cpus(_) | Token::Other => Vec::new(),
-            };
-            let refusal = self.site_refusal(Rule::TypeResembles, asked);
+            let resembles = self.resembled(gres, gres_type, &mut known).filter(|_| mended("lookalike"))?;
+            let asked = part.text.strip_prefix(self.request.spelling.prefix()).unwrap_or(part.text);
+            let refusal = self.site_refusal(Rule::TypeResembles, shortened(asked));
             Some(refusal.gres(shortened(gres)).resembles(resembles))
         })
     }
 
     /// The cluster's type for which Slurm would take `gres_type`. It is unknown here which letters nodes write in
-    /// uppercase, so this tries every combination.
-    fn resembled(&self, gres: &[u8], gres_type: &[u8]) -> Option<Vec<u8>> {
-        if !self.policy.gres.has(gres) {
+    /// uppercase, so this tries every combination. `known` keeps the cluster's types for the next token: a request may
+    /// have hundreds.
+    fn resembled<'s>(&'s self, gres: &[u8], gres_type: &[u8], known: &mut Vec<Known<'s>>) -> Option<Vec<u8>> {
+        let own = self.policy.gres.0.iter().find(|name| name.as_bytes() == gres)?.as_bytes();
+        if self.accounting.types(own).any(|known| known.eq_ignore_ascii_case(gres_type)) {
             return None;
         }
-        let known = || self.accounting.types(gres);
-        if known().any(|known| known.eq_ignore_ascii_case(gres_type)) {
-            return None;
+        if known.iter().all(|one| one.gres != own) {
+            known.extend(self.accounting.types(own).map(|gres_type| Known::of(own, gres_type)));
         }
         let id = grammar::type_id(gres_type);
         // The number 0 stands for any type.
-        known().find(|known| id == 0 || could_have(known, id)).map(|known| self.written(known))
+        let found = known.iter().find(|one| one.gres == own && (id == 0 || one.could_have(id)));
+        found.map(|one| self.written(one.gres_type))
     }
 }
 
-/// Whether the type can have that number if some of its letters are uppercase. An uppercase letter is 32 less than the
-/// lowercase one, so only the number of such letters in each of the number's four bytes matters: the difference is 32
-/// times a number whose digits, each of eight bits and the last of three, are these numbers of letters.
-fn could_have(gres_type: &[u8], id: u32) -> bool {
-    let small = gres_type.to_ascii_lowercase();
-    let mut letters = [0_u32; 4];
-    small.iter().zip([0, 1, 2, 3].into_iter().cycle()).for_each(|(byte, column): (_, usize)| {
-        if let Some(count) = letters.get_mut(column).filter(|_| byte.is_ascii_lowercase()) {
-            *count += 1;
-        }
-    });
-    let difference = grammar::type_id(&small).wrapping_sub(id);
-    // With more letters than a digit can say there would be several such numbers. No type is that long.
-    let digits = [0, 8, 16, 24].map(|shift| ((difference >> 5) >> shift) & 0xff);
-    difference.is_multiple_of(32) && digits.iter().zip(letters).all(|(digit, letters)| *digit <= letters)
+/// A type of the cluster, and what decides which numbers it can have.
+struct Known<'a> {
+    gres: &'a [u8],
+    gres_type: &'a [u8],
+    /// Its number in small letters.
+    small: u32,
+    /// How many letters are in each of the number's four bytes.
+    letters: [u32; 4],
+}
+
+impl<'a> Known<'a> {
+    fn of(gres: &'a [u8], gres_type: &'a [u8]) -> Known<'a> {
+        let mut letters = [0_u32; 4];
+        gres_type.iter().zip([0, 1, 2, 3].into_iter().cycle()).for_each(|(byte, column): (_, usize)| {
+            if let Some(count) = letters.get_mut(column).filter(|_| byte.is_ascii_alphabetic()) {
+                *count += 1;
+            }
+        });
+        Known { gres, gres_type, small: grammar::type_id(&gres_type.to_ascii_lowercase()), letters }
+    }
+
+    /// Whether the type can have that number if some of its letters are uppercase. An uppercase letter is 32 less than
+    /// the lowercase one, so only the number of such letters in each of the number's four bytes matters: the difference
+    /// is 32 times a number whose digits, each of eight bits and the last of three, are these numbers of letters.
+    fn could_have(&self, id: u32) -> bool {
+        let difference = self.small.wrapping_sub(id);
+        // With more letters than a digit can say there would be several such numbers. No type is that long.
+        let digits = [0, 8, 16, 24].map(|shift| ((difference >> 5) >> shift) & 0xff);
+        difference.is_multiple_of(32)
+            && digits.iter().zip(self.letters).all(|(digit, letters)| *digit <= letters)
+    }
 }
 
 #[cfg(test)]
@@ -78,7 +92,7 @@ mod tests {
             ("", "UUUUUUUUVUUU", true),
         ] {
             assert_eq!(
-                could_have(gres_type.as_bytes(), grammar::type_id(other.as_bytes())),
+                Known::of(b"gpu", gres_type.as_bytes()).could_have(grammar::type_id(other.as_bytes())),
                 expected,
                 "{other}"
             );
@@ -92,7 +106,7 @@ mod tests {
         ) {
             let letter = |(c, up): (char, bool)| if up { c.to_ascii_uppercase() } else { c };
             let written: String = gres_type.chars().zip(upper).map(letter).collect();
-            proptest::prop_assert!(could_have(gres_type.as_bytes(), grammar::type_id(written.as_bytes())));
+            proptest::prop_assert!(Known::of(b"gpu", gres_type.as_bytes()).could_have(grammar::type_id(written.as_bytes())));
         }
     }
 }

@@ -144,8 +144,9 @@ impl<A: Accounting> Judgement<'_, '_, A> {
             .filter(|(update, _)| !update.is_alone())
             .and_then(|(_, existing)| self.most_nodes(existing));
         let most = self.most_nodes(self.request).into_iter().chain(now).min()?;
-        let ours =
-            |existing: &Parsed| existing.fewest_nodes && existing.max_nodes == self.most_there(existing);
+        let there =
+            |existing: &Parsed| self.most_nodes(existing).map(|most| self.of_partitions(existing, most));
+        let ours = |existing: &Parsed| existing.fewest_nodes && existing.max_nodes == there(existing);
         let said = match self.update {
             Some((update, existing)) if update.is_alone() && ours(existing) => update.request.max_nodes,
             _ => self.request.max_nodes,
@@ -157,11 +158,6 @@ impl<A: Accounting> Judgement<'_, '_, A> {
         let most = if said.is_some() { most } else { self.of_partitions(self.request, most) };
         let there_already = self.update.is_some() && self.request.max_nodes == Some(most);
         (!there_already).then_some(most)
-    }
-
-    /// [`most_nodes`](Self::most_nodes) in the job's partitions.
-    fn most_there(&self, request: &Parsed) -> Option<u32> {
-        self.most_nodes(request).map(|most| self.of_partitions(request, most))
     }
 
     /// As many nodes, but no more than the job's partitions allow under its QOS.

@@ -29,9 +29,6 @@ impl<A: Accounting> Judgement<'_, '_, A> {
         let mut chosen: Vec<Choice> = Vec::new();
         for gres in self.at_fault(&request, under) {
             let mut choices = self.choices(&request, under, &gres);
-            if choices.is_empty() {
-                return None;
-            }
             let enough = choices.iter().position(|choice| {
                 let fields = self.retyped(&request, under, &[choice]);
                 fields.is_some_and(|fields| total(&request, &fields, choice) <= choice.most)
