@@ -1,7 +1,7 @@
 //! Which partitions take no jobs and pass theirs on (`Alternate=`): slurmctld moves a job after it has asked its
 //! plugins, so they must follow.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use gpushare::submit::request::Request;
@@ -10,9 +10,9 @@ use slurm_sys::{partition_info_t, time_t};
 use super::partition;
 use crate::text;
 
-/// When slurmctld last changed a partition, whether that second was over when all were looked at, so that no further
-/// change has the same time, and whether any passed its jobs on. To look, slurmctld must pack the record of each.
-static SEEN: Mutex<(time_t, bool, bool)> = Mutex::new((0, false, false));
+/// Twice the time at which slurmctld last changed a partition, and 1 more if one passed its jobs on then. To look,
+/// slurmctld must pack the record of each.
+static SEEN: AtomicI64 = AtomicI64::new(i64::MIN);
 
 /// No chain of partitions is longer.
 const LONGEST: usize = 100;
@@ -23,19 +23,22 @@ const LONGEST: usize = 100;
 pub(crate) fn followed<'r>(request: impl FnOnce() -> Request<'r>) -> Option<Vec<u8>> {
     // SAFETY: slurmctld's own variable, changed under its partition write lock.
     let changed = unsafe { slurm_sys::last_part_update };
-    let mut seen = SEEN.lock().unwrap_or_else(PoisonError::into_inner);
-    if !seen.1 || seen.0 != changed {
-        *seen = looked(changed);
-    }
-    if seen.2 { in_alternates(&request()) } else { None }
+    let seen = SEEN.load(Ordering::Relaxed);
+    let seen = if seen >> 1 == changed { seen } else { looked(changed) };
+    if seen & 1 == 1 { in_alternates(&request()) } else { None }
 }
 
+/// Looks anew. Within the second of a change another may follow, so what was seen then isn't kept.
 #[cold]
-fn looked(changed: time_t) -> (time_t, bool, bool) {
+fn looked(changed: time_t) -> i64 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs());
     let mut any = false;
     partition::each(&mut |part| any |= to(part).is_some_and(|to| !to.is_empty()));
-    (changed, time_t::try_from(now).is_ok_and(|now| now > changed), any)
+    let seen = changed << 1 | i64::from(any);
+    if time_t::try_from(now).is_ok_and(|now| now > changed) {
+        SEEN.store(seen, Ordering::Relaxed);
+    }
+    seen
 }
 
 #[cold]
@@ -56,14 +59,8 @@ fn to(part: &partition_info_t) -> Option<Vec<u8>> {
 
 /// The first partition in the chain of one that takes jobs. Slurm refuses jobs if the chain has none.
 fn end(name: &[u8], look: impl Fn(&[u8]) -> Option<Vec<u8>>) -> Option<Vec<u8>> {
-    let mut at = look(name)?;
-    for _ in 0..LONGEST {
-        match look(&at) {
-            Some(next) => at = next,
-            None => return Some(at).filter(|at| !at.is_empty()),
-        }
-    }
-    None
+    let last = std::iter::successors(look(name), |at| look(at)).take(LONGEST).last()?;
+    Some(last).filter(|last| !last.is_empty() && look(last).is_none())
 }
 
 #[cfg(test)]
