@@ -333,7 +333,9 @@ impl<'a> Look<'a> {
         // What slurmctld remembers about a slurmd that has ended doesn't count.
         let version = self.node().filter(|_| started.is_some()).map(|node| node.version.as_str());
         let version = version.and_then(|version| plugins::daemon("slurmd", "slurmctld", version, installed));
-        judged.into_iter().chain(version).collect()
+        let shares = self.config.of_node(&self.host).placement != Placement::Off;
+        let others = daemon::others(proc, &self.host).filter(|_| shares);
+        judged.into_iter().chain(version).chain(others).collect()
     }
 
     /// Compares the database with the QOSes that the file defines. `None` if it defines none.

@@ -255,3 +255,16 @@ def test_a_login_shell_runs_outside_of_all_fences_unless_none_is_asked_for(node,
             assert opened(node.output("profile")) == opened(said) and len(opened(said)[0]) == 1, said
     finally:
         node.ok("sed -i s/^GetUserEnv=.*/GetUserEnv=drop/ /etc/slurm/gpushare.conf; rm -f ~alice/.bash_profile")
+
+
+def test_a_job_with_parts_on_two_nodes_of_this_machine_fails(node, share):
+    """The ledger has one entry for a job; each node's prolog may mean another GPU."""
+    done = node.run(["srun", "-N2", "-n2", share.half_gpu, OPEN], "alice")
+    said = done.stdout + done.stderr
+    assert done.returncode != 0 and opened(said) == [], said
+    assert "gpushare works with one slurmd for each machine" in said, said
+    # Its nodes can still have jobs of their own.
+    for name in (node.name, "other"):
+        assert len(opened(node.ok(["srun", "-w", name, share.half_gpu, OPEN], "alice"))[0]) == 1
+    [found] = [one for one in node.findings("slurmd") if "this machine also runs the slurmd of other" in one["said"]]
+    assert found["status"] == "wrong", found

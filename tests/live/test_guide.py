@@ -24,6 +24,12 @@ for minor in {0..11}; do
         rm -r /mnt/dev/nvidia$minor /mnt/gpus/$(printf 0000:%02x:00.0 $((minor + 1)))
     fi
 done
+# The other machines' slurmds.
+for process in /proc/[0-9]*; do
+    if [[ $(cat $process/comm) == slurmd* ]] && ! grep -qzx -- $node $process/cmdline; then
+        mount -t tmpfs tmpfs $process
+    fi
+done 2>/dev/null
 mount --bind /mnt/gpus /proc/driver/nvidia/gpus && mount --bind /mnt/dev /dev && hostname $node && exec bash -c "$3"
 """
 FIRST_GPU = {"gpu1": 0, "gpu2": 4, "course1": 8}

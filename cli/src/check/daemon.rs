@@ -30,19 +30,45 @@ pub struct Running {
 
 /// The node's slurmd, if one runs. Several may run on one machine, each with `-N NODE`.
 pub fn running(proc: &Path, node: &str) -> Option<Running> {
-    let mut found: Vec<(u32, proc::Stat)> = Vec::new();
-    for entry in proc.read_dir().ok()?.flatten() {
+    let mut found = slurmds(proc);
+    found.retain(|(_, _, words)| name_of(words).is_none_or(|name| name == node));
+    // A child of a slurmd isn't the daemon. While slurmd restarts itself there are two.
+    let is_child = |stat: &proc::Stat| found.iter().any(|(pid, ..)| *pid == stat.parent);
+    let daemons = found.iter().filter(|(_, stat, _)| !is_child(stat));
+    let started = daemons.map(|(_, stat, _)| stat.start).max()?;
+    Some(Running { since_boot: Duration::from_millis(started.saturating_mul(1000 / TICKS)) })
+}
+
+/// Whether slurmds of other nodes run on this machine too. Returns nothing if none does.
+pub fn others(proc: &Path, node: &str) -> Option<Finding> {
+    let slurmds = slurmds(proc);
+    let mut names: Vec<String> = slurmds.iter().filter_map(|(_, _, words)| name_of(words)).collect();
+    names.retain(|name| name != node);
+    names.sort();
+    names.dedup();
+    (!names.is_empty()).then(|| {
+        let said = format!(
+            "this machine also runs the slurmd of {}, and gpushare works with one for each machine: a job with \
+             parts on both fails, and both may number the GPUs differently",
+            listed(&names)
+        );
+        Finding::wrong(ABOUT, said, "one slurmd on this machine, or Placement=off for all of its nodes")
+    })
+}
+
+/// Root's slurmds and their children: numbers, states and command lines.
+fn slurmds(proc: &Path) -> Vec<(u32, proc::Stat, Vec<String>)> {
+    let mut found = Vec::new();
+    for entry in proc.read_dir().into_iter().flatten().flatten() {
         let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse().ok()) else { continue };
         let Ok(Some(stat)) = proc::stat(proc, pid) else { continue };
-        if is_slurmd(&stat) && command_line(proc, pid).is_some_and(|words| is_of(&words, node)) {
-            found.push((pid, stat));
+        if is_slurmd(&stat)
+            && let Some(words) = command_line(proc, pid)
+        {
+            found.push((pid, stat, words));
         }
     }
-    // A child of a slurmd isn't the daemon. While slurmd restarts itself there are two.
-    let is_child = |stat: &proc::Stat| found.iter().any(|(pid, _)| *pid == stat.parent);
-    let daemons = found.iter().filter(|(_, stat)| !is_child(stat));
-    let started = daemons.map(|(_, stat)| stat.start).max()?;
-    Some(Running { since_boot: Duration::from_millis(started.saturating_mul(1000 / TICKS)) })
+    found
 }
 
 /// Debian calls the program slurmd-wlm; a slurmd that has restarted itself has this name, too.
@@ -56,11 +82,11 @@ fn command_line(proc: &Path, pid: u32) -> Option<Vec<String>> {
     Some(bytes.split(|byte| *byte == 0).map(|word| String::from_utf8_lossy(word).into_owned()).collect())
 }
 
-/// Whether a slurmd is this node's; without `-N` it is.
-fn is_of(words: &[String], node: &str) -> bool {
+/// The node that a slurmd is told to be by `-N`; without, it is its host's.
+fn name_of(words: &[String]) -> Option<String> {
     let after = words.iter().skip_while(|word| *word != "-N").nth(1).map(String::as_str);
     let joined = words.iter().find_map(|word| word.strip_prefix("-N").filter(|name| !name.is_empty()));
-    after.or(joined).is_none_or(|name| name == node)
+    after.or(joined).map(str::to_owned)
 }
 
 /// When it was started, by the current clock.
@@ -201,6 +227,31 @@ mod tests {
             let dir = proc_with(&processes);
             let expected = expected.map(|ticks| Running { since_boot: Duration::from_millis(ticks * 10) });
             assert_eq!(running(dir.path(), "n1"), expected, "{processes:?}");
+        }
+    }
+
+    #[test]
+    fn slurmds_of_other_nodes_on_this_machine_are_wrong() {
+        for (processes, expected) in [
+            (vec![(7, "slurmd", 'S', 1, 50, "slurmd -D")], None),
+            (
+                vec![(7, "slurmd", 'S', 1, 50, "slurmd -N n1"), (9, "slurmd", 'S', 7, 50, "slurmd -N n1")],
+                None,
+            ),
+            (
+                vec![(7, "slurmd", 'S', 1, 50, "slurmd -N n1"), (8, "slurmd", 'S', 1, 50, "my-own -N n2")],
+                None,
+            ),
+            (
+                vec![(7, "slurmd", 'S', 1, 50, "slurmd -N n3"), (8, "slurmd", 'S', 1, 50, "slurmd -Nn2")],
+                Some("n2, n3"),
+            ),
+        ] {
+            let dir = proc_with(&processes);
+            let found = others(dir.path(), "n1").map(|finding| finding.said);
+            let names =
+                found.as_deref().and_then(|said| said.split("slurmd of ").nth(1)?.split(", and ").next());
+            assert_eq!(names, expected, "{found:?}");
         }
     }
 

@@ -12,6 +12,7 @@
 //! allocated_gpu=0
 //! memory=23034
 //! since=1700000000
+//! node=n1                                               the node whose prolog placed it, if slurmd said so
 //! gpu=2 195:2 GPU-9a40c0de-0000-4000-8000-0000000000a0 /dev/nvidia2
 //! pci=0000:c1:00.0                                      what is known of a share, from here to `env`
 //! mps=/run/gpushare/mps/2.2001
@@ -50,6 +51,8 @@ pub struct Entry {
     pub gpus: Vec<Gpu>,
     /// When the job got them, in seconds since 1970.
     pub since: u64,
+    /// Slurm's name for the node that gave them.
+    pub node: Option<String>,
     /// What the job's steps need besides.
     pub given: Given,
     /// The process that lives as long as the job, once there is one.
@@ -102,8 +105,8 @@ pub enum Holding {
 impl Entry {
     /// The entry of a job that can't have its GPUs.
     pub fn without_gpus(key: JobKey, user_id: u32) -> Entry {
-        let (given, gpus) = (Given::default(), Vec::new());
-        Entry { key, user_id, failure: None, holding: Holding::Nothing, gpus, since: 0, given, witness: None }
+        let (holding, gpus, given) = (Holding::Nothing, Vec::new(), Given::default());
+        Entry { key, user_id, failure: None, holding, gpus, since: 0, node: None, given, witness: None }
     }
 
     /// Whether it may be of the start whose extern step `witness` is: it was noted by that one, or by none yet. With
@@ -195,6 +198,7 @@ impl fmt::Display for Entry {
             Holding::Nothing => writeln!(out, "holding=nothing")?,
         }
         writeln!(out, "since={}", self.since)?;
+        self.node.iter().try_for_each(|node| writeln!(out, "node={node}"))?;
         for Gpu { index, path, number, uuid } in &self.gpus {
             let uuid = uuid.as_deref().unwrap_or("-");
             writeln!(out, "gpu={index} {number} {uuid} {}", path.display())?;
@@ -264,6 +268,7 @@ impl FromStr for Entry {
             _ => return Err(Damage::Line("holding")),
         };
         let since = lines.number("since")?;
+        let node = lines.next_if("node").map(str::to_owned);
         let mut gpus = Vec::new();
         while let Some(text) = lines.next_if("gpu") {
             gpus.push(gpu(text)?);
@@ -278,7 +283,7 @@ impl FromStr for Entry {
             Holding::Whole => !gpus.is_empty(),
             Holding::Nothing => gpus.is_empty() && failure.is_some(),
         };
-        let entry = Entry { key, user_id, failure, holding, gpus, since, given, witness };
+        let entry = Entry { key, user_id, failure, holding, gpus, since, node, given, witness };
         if fits { Ok(entry) } else { Err(Damage::Line("gpu")) }
     }
 }

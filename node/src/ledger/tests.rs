@@ -227,6 +227,7 @@ proptest::proptest! {
         written.given.pci = Some("0000:c1:00.0".to_owned()).filter(|_| units % 3 == 0);
         written.given.daemon = Some(PathBuf::from("/run/gpushare/mps/2.2001")).filter(|_| units % 5 == 0);
         written.given.driver_limits = units % 7 == 0;
+        written.node = Some("n1".to_owned()).filter(|_| units % 4 == 0);
         written.given.variables = vec![("A".to_owned(), String::new()), ("B".to_owned(), format!("{uuid}=x y"))];
         written.witness = Some(Witness { pid: index, start: 1 << 40 }).filter(|_| units % 2 == 0);
         proptest::prop_assert_eq!(written.to_string().parse::<Entry>(), Ok(written.clone()));

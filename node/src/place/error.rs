@@ -32,6 +32,10 @@ gpushare::errors! {
         Unread(entries: Vec<String>) =>
             "can't read the entries of jobs that may be running: {}; no share is placed until they have ended",
             entries.iter().take(10).map(String::as_str).collect::<Vec<_>>().join(", ");
+        /// The ledger has one entry for a job. The two slurmds may count different GPUs.
+        OtherNode(other: String) =>
+            "node {other}, which has a part of this job, is on the same machine: gpushare works with one slurmd for \
+             each machine";
     } from { Ledger(LedgerError) }
 }
 
@@ -51,7 +55,10 @@ impl PlaceError {
         }
         let locked = ledger.lock(LOCK_WAIT)?;
         // Another prolog of the same start may have found room in the meantime.
-        if matches!(ledger.find(job.key.id), Ok(Some(entry)) if entry.key == job.key && entry.has_gpus()) {
+        let is_other = matches!(self, PlaceError::OtherNode(_));
+        if !is_other
+            && matches!(ledger.find(job.key.id), Ok(Some(entry)) if entry.key == job.key && entry.has_gpus())
+        {
             return Ok(());
         }
         locked.fail(job.key, job.user_id, &self.to_string())
@@ -61,11 +68,6 @@ impl PlaceError {
     /// it then could open none. If there is no GPU of NVIDIA's or of `GpuFile`, there is nothing to record or to close.
     fn fails_the_job(&self, config: &NodeConfig, job: &NodeJob) -> bool {
         match self {
-            PlaceError::Mismatch(_)
-            | PlaceError::TooLarge { .. }
-            | PlaceError::Nowhere { .. }
-            | PlaceError::Collision(_)
-            | PlaceError::Unread(_) => true,
             PlaceError::Devices(_)
             | PlaceError::NoSuchGpu(_)
             | PlaceError::Unfit { .. }
@@ -75,20 +77,12 @@ impl PlaceError {
                 job.percent.is_some() || job.noted.is_some() || loses
             }
             PlaceError::Ledger(_) => false,
+            _ => true,
         }
     }
 
     pub(super) fn is_for_lack_of_room(&self) -> bool {
-        match self {
-            PlaceError::Nowhere { .. } | PlaceError::Collision(_) | PlaceError::Unread(_) => true,
-            PlaceError::Mismatch(_)
-            | PlaceError::TooLarge { .. }
-            | PlaceError::UnitsListed { .. }
-            | PlaceError::Devices(_)
-            | PlaceError::NoSuchGpu(_)
-            | PlaceError::Unfit { .. }
-            | PlaceError::Ledger(_) => false,
-        }
+        matches!(self, PlaceError::Nowhere { .. } | PlaceError::Collision(_) | PlaceError::Unread(_))
     }
 }
 

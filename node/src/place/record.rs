@@ -72,6 +72,11 @@ fn attempt(
 ) -> Result<Attempt, PlaceError> {
     let ledger = node.ledger.lock(LOCK_WAIT)?;
     match node.ledger.find(job.key.id) {
+        Ok(Some(Entry { key, node: Some(other), .. }))
+            if key == job.key && node.name.is_some_and(|own| own != other) =>
+        {
+            return Err(PlaceError::OtherNode(other));
+        }
         Ok(Some(entry))
             if entry.key == job.key
                 && entry.user_id == job.user_id
@@ -118,7 +123,9 @@ fn attempt(
     }
     let Held { holding, gpus: own, notices: more } = found?;
     notices.extend(more);
-    let mut entry = Entry { holding, gpus: own, since: now, ..Entry::without_gpus(job.key, job.user_id) };
+    let name = node.name.map(str::to_owned);
+    let mut entry =
+        Entry { holding, gpus: own, since: now, node: name, ..Entry::without_gpus(job.key, job.user_id) };
     entry.given = given(node, &entry, gpus);
     entry.witness = witness;
     ledger.record(&entry)?;

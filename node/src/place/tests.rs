@@ -47,6 +47,7 @@ struct Place {
     /// The device node that NVML makes.
     makes: Option<PathBuf>,
     now: u64,
+    name: &'static str,
 }
 
 struct Answers<'a> {
@@ -85,6 +86,7 @@ impl Place {
             over: Vec::new(),
             makes: None,
             now: 1_000_000,
+            name: "n1",
         }
     }
 
@@ -95,7 +97,7 @@ impl Place {
         }
         let gres_conf = self.dir.path().join("gres.conf");
         let Place { ledger, config, .. } = self;
-        let node = Node { config, ledger, roots: &roots, gres_conf: Some(&gres_conf), name: Some("n1") };
+        let node = Node { config, ledger, roots: &roots, gres_conf: Some(&gres_conf), name: Some(self.name) };
         let mut ask =
             Answers { measured: self.measured.clone(), over: &self.over, makes: self.makes.as_deref() };
         place(node, job, &mut ask, self.now)

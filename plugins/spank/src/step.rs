@@ -145,9 +145,9 @@ impl StepState {
             prepared.known = Known::find(&folder);
         }
         let job_id = step.job_id().unwrap_or(0);
-        let entry = Ledger::system().find(job_id).ok().flatten();
-        let entry = entry.filter(|entry| is_of(entry, step, witness) && entry.has_gpus());
-        let entry = entry.map(|entry| complete(config, entry));
+        let is_ours = |entry: &Entry| is_of(entry, step, witness) && entry.has_gpus();
+        let found = Ledger::system().find(job_id).ok().flatten();
+        let entry = found.filter(is_ours).map(|entry| complete(config, entry));
         if let Some(entry) = &entry {
             let may_run_without = config.on_mps_failure == OnMpsFailure::Run;
             prepared.reach = entry.given.daemon.as_deref().map(|folder| reach(folder, may_run_without));

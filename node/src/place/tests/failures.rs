@@ -104,3 +104,19 @@ fn a_mark_of_the_extern_step_above_outlives_the_prolog() {
     assert!(matches!(place.place(&job(1, 40)), Ok(Placed::Now(..))));
     assert_eq!(place.failure(1), None);
 }
+
+#[test]
+fn a_job_with_parts_on_two_nodes_of_one_machine_fails_on_both() {
+    let mut place = Place::new("");
+    assert_eq!(place.index(&job(1, 40)), 0);
+    place.name = "n2";
+    let hit = place.place(&job(1, 40));
+    assert!(matches!(hit, Err(PlaceError::OtherNode(ref other)) if other == "n1"), "{hit:?}");
+    assert!(place.failure(1).unwrap().contains("one slurmd for each machine"));
+    assert!(place.ledger.find(1).unwrap().unwrap().has_gpus(), "until its epilog");
+    let requeued = NodeJob { key: JobKey { id: 1, restart: 1 }, ..job(1, 40) };
+    assert!(
+        matches!(place.place(&requeued), Ok(Placed::Now(..))),
+        "an earlier start may have been elsewhere"
+    );
+}
