@@ -4,6 +4,7 @@
 import contextlib
 import os
 import signal
+import subprocess
 
 import mps_node
 import pytest
@@ -40,8 +41,10 @@ def figure(record_property):
 
 @pytest.fixture(autouse=True)
 def nobody_left():
-    """What a test that failed leaves is not the next one's."""
+    """What a test leaves is not the next one's: processes, if it failed, and the GPUs that the driver knew."""
     yield
+    if os.path.ismount(mps_node.DRIVER):
+        subprocess.run(["umount", mps_node.DRIVER], check=True)
     for pid in mps_node.strangers():
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
