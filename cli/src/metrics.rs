@@ -174,7 +174,7 @@ fn read_node(facts: &mut Facts, node: local::Node, ledger: &Ledger) {
         }
     };
     // Read after NVML, so that every job that NVML has seen has an entry.
-    let listed = facts.take("ledger", ledger.list());
+    let listed = facts.take("ledger", local::list_of_one_moment(ledger));
     let Some(Listing { entries, failures, garbage }) = listed else { return };
     let mut gpus = local::totals(gpus, &units, &entries, &measured);
     let jobs = Jobs { entries: &entries, mps: sessions.as_deref() };

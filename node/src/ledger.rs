@@ -71,7 +71,7 @@ pub struct Locked<'a> {
 }
 
 /// The entries, and the files that aren't entries.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, PartialEq, Eq)]
 pub struct Listing {
     /// Those of jobs that have GPUs, sorted by job number.
     pub entries: Vec<Entry>,

@@ -27,6 +27,8 @@ use crate::slurm;
 const GETENT: &str = "/usr/bin/getent";
 /// Short, because names are optional.
 const NAMES_WAIT: Duration = Duration::from_secs(3);
+/// How often to look at a ledger that changes all the time.
+const MOST_LOOKS: u32 = 10;
 
 /// The status to show.
 pub(crate) struct Status {
@@ -125,7 +127,7 @@ pub(crate) struct Node {
 /// The ledger can't be read.
 pub(crate) fn gather(conf: Option<&Path>) -> Result<Status, LedgerError> {
     let ledger = Ledger::system();
-    let Listing { entries, failures, garbage } = ledger.list()?;
+    let Listing { entries, failures, garbage } = list_of_one_moment(&ledger)?;
     let mut complaints = Vec::new();
     let node = match node(conf, &ledger, &mut complaints) {
         Ok(node) => node,
@@ -150,6 +152,22 @@ pub(crate) fn gather(conf: Option<&Path>) -> Result<Status, LedgerError> {
     let (node, now) = (slurm::host(), now());
     let used = ledger.used();
     Ok(Status { node, gpus, jobs, users, failures, garbage, daemons, used, own_only, now, complaints })
+}
+
+/// The ledger as it was at one moment: jobs may come and go while its files are read one by one, so this looks until it
+/// has seen the same twice.
+///
+/// # Errors
+/// The ledger can't be read.
+pub(crate) fn list_of_one_moment(ledger: &Ledger) -> Result<Listing, LedgerError> {
+    let mut listing = ledger.list()?;
+    for _ in 0..MOST_LOOKS {
+        let before = std::mem::replace(&mut listing, ledger.list()?);
+        if before == listing {
+            break;
+        }
+    }
+    Ok(listing)
 }
 
 /// The current time in seconds since 1970.
