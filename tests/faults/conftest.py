@@ -17,6 +17,10 @@ def pytest_addoption(parser):
     parser.addoption(
         "--churn", default="25", metavar="SECONDS[:SEED]", help="how long jobs come and go (25), and in which order"
     )
+    parser.addoption(
+        "--schedules", default="10000", metavar="COUNT[:SEED]", help="how many orders of system calls, and which"
+    )
+    parser.addoption("--schedule", metavar="'SCENE: TURNS'", help="only this order")
 
 
 @pytest.fixture(params=VERSIONS)
