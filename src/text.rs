@@ -20,11 +20,8 @@ pub fn counted(count: impl Display, what: &str) -> String {
 /// Text for one line of a log or a terminal: without characters that control it, end the line or change the direction
 /// of writing, and cut after `longest` characters.
 pub fn printable(text: &str, longest: usize) -> String {
-    let deceives = |c: char| {
-        c.is_control()
-            || matches!(c, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
-    };
-    text.chars().take(longest).map(|c| if deceives(c) { ' ' } else { c }).collect()
+    let turns = |c| matches!(c, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    text.chars().take(longest).map(|c| if c.is_control() || turns(c) { ' ' } else { c }).collect()
 }
 
 /// A hash of the texts as if they were joined, by 64-bit FNV-1a. Machines of different releases get the same result. It

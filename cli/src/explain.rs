@@ -31,7 +31,7 @@ mod wording;
 
 use crate::error::FileError;
 use crate::slurm::run::ask;
-use crate::slurm::{ProgramError, Settings};
+use crate::slurm::{ProgramError, Settings, Snapshot};
 use crate::status::local;
 use accounting::Database;
 use error::ExplainError;
@@ -170,8 +170,8 @@ fn judge(words: &[Vec<u8>], user: Option<&str>, conf: Option<&Path>) -> Result<A
         return Err(ExplainError::OtherCluster(cluster.to_owned()));
     }
     let (user, user_id) = identity(user)?;
-    let counted = settings.list("AccountingStorageTRES");
-    let database = Database::ask(&user, cluster, settings.default_memory(), &counted)?;
+    let (counted, snapshot) = (settings.list("AccountingStorageTRES"), Snapshot::default());
+    let database = Database::ask(&user, cluster, settings.default_memory(), &counted, &snapshot)?;
     let request = job.request(release.spelling(), user_id);
     Ok(match policy::judge(&request, &policy, &&database) {
         Verdict::Accept(acceptance) => {
@@ -186,14 +186,13 @@ fn judge(words: &[Vec<u8>], user: Option<&str>, conf: Option<&Path>) -> Result<A
                     _ => {}
                 }
             }
-            let refused = Names::ask().refused(&request);
+            let refused = Names::ask(&snapshot).refused(&request);
             let mut notes = Vec::new();
             if refused.is_none() {
                 let qos = wording::qos(&request, &database).map(String::from_utf8_lossy);
-                notes.extend(
-                    qos.into_iter()
-                        .flat_map(|qos| outlook::above(&request, &qos, &database, &acceptance.remarks)),
-                );
+                let above =
+                    |qos: &str| outlook::above(&request, qos, &database, &acceptance.remarks, &snapshot);
+                notes.extend(qos.into_iter().flat_map(|qos| above(&qos)));
                 notes.extend(steps);
             }
             accepted(wording::accepted((&request, &policy, &database, &acceptance), refused, &notes))

@@ -13,12 +13,14 @@ pub mod file;
 pub mod qoses;
 mod reach;
 pub mod run;
+mod snapshot;
 
 pub use accounts::Accounts;
 pub use gpushare_slurm_text::{Node, Partition, Reservation, Settings};
 pub use qoses::Qoses;
 pub use reach::Reach;
 pub use run::ProgramError;
+pub use snapshot::Snapshot;
 
 /// How long one of Slurm's commands may take.
 const PATIENCE: Duration = Duration::from_secs(10);

@@ -9,9 +9,10 @@ use std::rc::Rc;
 use gpushare::submit::policy::{self, Accounting, DefaultMemory, DefaultQos, GresLimit, Owner, TypedLimit};
 use gpushare::submit::request::{Names, Partitions, Request};
 use gpushare_slurm_text::limits::{ASSOCIATIONS, QOSES, qoses};
-use gpushare_slurm_text::partition::{self, PARTITIONS};
+use gpushare_slurm_text::partition;
 use gpushare_slurm_text::{Association, Associations, Partition, Qos, Question};
 
+use crate::slurm::Snapshot;
 use crate::slurm::run::{ProgramError, ask};
 
 /// The texts that make up the data, as sacctmgr and scontrol print them.
@@ -58,20 +59,12 @@ impl Tables {
         let of: Vec<&str> = ["where", &at].into_iter().chain(of.as_deref()).collect();
         Ok(Tables {
             tres: table(TRES, &[])?,
-            qoses: table(QOSES, &[])?,
+            // One user's are looked up where others also need them.
+            qoses: if user.is_none() { table(QOSES, &[])? } else { Vec::new() },
             accounts: table(ASSOCIATIONS, &["where", &at, "user="])?,
             users: table(ASSOCIATIONS, &of)?,
             partitions: Vec::new(),
         })
-    }
-
-    /// Asks also for partitions.
-    ///
-    /// # Errors
-    /// slurmdbd or slurmctld doesn't answer.
-    fn ask_all(user: &str, cluster: &str) -> Result<Tables, ProgramError> {
-        let partitions = ask(PARTITIONS.0, PARTITIONS.1)?;
-        Ok(Tables { partitions, ..Tables::ask(Some(user), cluster)? })
     }
 
     /// Reads them.
@@ -117,11 +110,14 @@ impl Database {
         cluster: &str,
         default_memory: DefaultMemory,
         counted: &[&str],
+        snapshot: &Snapshot,
     ) -> Result<Database, ProgramError> {
         let (at, of) = (format!("cluster={cluster}"), format!("user={user}"));
         let users = ["-nP", "show", "user", "where", &at, &of, "format=user,defaultaccount"];
         let default_account = default_account(&String::from_utf8_lossy(&ask("sacctmgr", &users)?), user);
-        let mut facts = Tables::ask_all(user, cluster)?.read();
+        let partitions = snapshot.partitions()?.to_vec();
+        let tables = Tables::ask(Some(user), cluster)?;
+        let mut facts = Facts { partitions, qoses: snapshot.qoses()?.to_vec(), ..tables.read() };
         facts.keep_counted(counted);
         Ok(Database { default_account, default_memory, ..Database::of(user, Rc::new(facts)) })
     }

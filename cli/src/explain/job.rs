@@ -7,7 +7,7 @@ use std::path::Path;
 use serde::Serialize;
 
 use super::ExplainError;
-use crate::slurm::{ProgramError, ask, host, run};
+use crate::slurm::{ProgramError, Snapshot, ask, host, run};
 
 mod id;
 mod limits;
@@ -96,24 +96,24 @@ pub fn explain(id: &JobId, options: Options) -> Result<Option<String>, ExplainEr
         over.truncate(MOST);
         return Ok(Some(print(&over, more, options.json)?));
     }
-    let mut told = Vec::new();
+    let (mut told, snapshot) = (Vec::new(), Snapshot::default());
     for row in all.iter().take(MOST) {
-        told.push(one(row, &rows, options)?);
+        told.push(one(row, &rows, options, &snapshot)?);
     }
     Ok(Some(print(&told, all.len() - told.len(), options.json)?))
 }
 
-fn one(row: &Row, rows: &[Row], options: Options) -> Result<Told, ProgramError> {
+fn one(row: &Row, rows: &[Row], options: Options, snapshot: &Snapshot) -> Result<Told, ProgramError> {
     let what = match row {
         row if row.is_over() => What::Over { end: row.end.clone() },
         row if row.has_nodes() => runs(row, options),
-        row => waits(row, rows)?,
+        row => waits(row, rows, snapshot)?,
     };
     Ok(Told { job: row.name(), user: row.user.clone(), state: row.state.clone(), what })
 }
 
-fn waits(row: &Row, rows: &[Row]) -> Result<What, ProgramError> {
-    let (known, mut notes) = records::read(row)?;
+fn waits(row: &Row, rows: &[Row], snapshot: &Snapshot) -> Result<What, ProgramError> {
+    let (known, mut notes) = records::read(row, snapshot)?;
     let limits = limits::concerning(row, &known, rows);
     notes.extend(row.partition.contains(',').then(|| {
         format!("it may start in any of the partitions {}; the limits are those in the first", row.partition)
@@ -189,10 +189,10 @@ pub struct Above {
 ///
 /// # Errors
 /// slurmctld can't be asked.
-pub fn above(job: Above) -> Result<Vec<String>, ProgramError> {
+pub fn above(job: Above, snapshot: &Snapshot) -> Result<Vec<String>, ProgramError> {
     let Above { user_id, user, account, partition, qos, nodes, tres, is_warned } = job;
     let row = Row { user_id, user, account, partition, qos, nodes, tres, ..Row::default() };
-    let (known, _) = records::read(&row)?;
+    let (known, _) = records::read(&row, snapshot)?;
     let limits = limits::concerning(&row, &known, &[]);
     let is_said = |limit: &&Limit| is_warned && limit.is_of_qos && limit.tres.starts_with("gres/");
     let above = limits.iter().filter(|limit| limit.is_never() && !is_said(limit));

@@ -10,7 +10,7 @@ use gpushare::text::shown::shown;
 
 use super::accounting::Database;
 use super::job::{self, Above};
-use crate::slurm;
+use crate::slurm::{self, Snapshot};
 
 /// Names that Slurm knows; empty if unknown.
 #[derive(Debug, Default)]
@@ -23,8 +23,8 @@ pub struct Names {
 
 impl Names {
     /// Asks slurmctld, including hidden partitions and nodes that don't exist yet.
-    pub fn ask() -> Names {
-        let partitions = slurm::ask("scontrol", &["-a", "-o", "show", "partition"]).unwrap_or_default();
+    pub fn ask(snapshot: &Snapshot) -> Names {
+        let partitions = snapshot.partitions().unwrap_or_default();
         let nodes = slurm::ask("scontrol", &["-a", "-o", "--future", "show", "node"]).unwrap_or_default();
         let all = nodes.lines().filter_map(slurm::node).flat_map(|node| node.gres);
         let mut gres: Vec<String> = all
@@ -35,10 +35,7 @@ impl Names {
             .collect();
         gres.sort_unstable();
         gres.dedup();
-        Names {
-            partitions: partitions.lines().filter_map(slurm::partition).map(|one| one.name).collect(),
-            gres,
-        }
+        Names { partitions: partitions.iter().map(|one| one.name.clone()).collect(), gres }
     }
 
     /// Why Slurm will refuse a request, whatever gpushare decides.
@@ -66,7 +63,13 @@ impl Names {
 }
 
 /// Limits that are lower than what a request asks for, one line each; empty if slurmctld can't be asked.
-pub fn above(request: &Request, qos: &str, database: &Database, remarks: &[Remark]) -> Vec<String> {
+pub fn above(
+    request: &Request,
+    qos: &str,
+    database: &Database,
+    remarks: &[Remark],
+    snapshot: &Snapshot,
+) -> Vec<String> {
     let is_advice = |remark: &Remark| match remark {
         Remark::Passed(refusal, because) => *because == Because::Warn && refusal.rule == Rule::BeyondLimit,
         _ => false,
@@ -82,7 +85,7 @@ pub fn above(request: &Request, qos: &str, database: &Database, remarks: &[Remar
         tres: asked(request),
         is_warned: remarks.iter().any(is_advice),
     };
-    job::above(place).unwrap_or_default()
+    job::above(place, snapshot).unwrap_or_default()
 }
 
 /// The minimum that Slurm will count for a request.

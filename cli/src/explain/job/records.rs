@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::ask;
 use super::queue::Row;
-use crate::slurm::{self, ProgramError};
+use crate::slurm::{ProgramError, Snapshot};
 
 /// By TRES: the limit, if any, and how much is in use.
 pub type Counts = BTreeMap<String, (Option<u64>, u64)>;
@@ -52,16 +52,15 @@ const OF_ACCOUNT: [&str; 2] = ["GrpJobs", "GrpTRES"];
 ///
 /// # Errors
 /// slurmctld does not answer.
-pub fn read(job: &Row) -> Result<(Known, Vec<String>), ProgramError> {
-    let partitions = ask("scontrol", &["-a", "-o", "show", "partition"])?;
-    let partitions: Vec<slurm::Partition> = partitions.lines().filter_map(slurm::partition).collect();
+pub fn read(job: &Row, snapshot: &Snapshot) -> Result<(Known, Vec<String>), ProgramError> {
+    let partitions = snapshot.partitions()?;
     let first = partitions.iter().find(|partition| partition.name == job.first_partition());
     let of_partition = first.and_then(|partition| partition.own.clone());
     let mut notes = Vec::new();
     let goes_first = match &of_partition {
         None => false,
-        Some(_) => match ask("sacctmgr", &["-nP", "show", "qos", "format=name,flags"]) {
-            Ok(text) => overrides_partition(&text, &job.qos),
+        Some(_) => match snapshot.qoses() {
+            Ok(all) => all.iter().any(|qos| qos.over_partition && qos.name.eq_ignore_ascii_case(&job.qos)),
             Err(reason) => {
                 notes.push(format!("can't tell whether the job's QOS overrides its partition's: {reason}"));
                 false
@@ -80,8 +79,8 @@ pub fn read(job: &Row) -> Result<(Known, Vec<String>), ProgramError> {
     let flags: Vec<&str> = flags.iter().map(String::as_str).collect();
     let mut known = known(&ask("scontrol", &flags)?, job, &qoses);
     for partition in partitions {
-        if let Some(own) = partition.own {
-            known.partitions_of.entry(own.to_ascii_lowercase()).or_default().insert(partition.name);
+        if let Some(own) = &partition.own {
+            known.partitions_of.entry(own.clone()).or_default().insert(partition.name.clone());
         }
     }
     if known.qoses.len() < qoses.len() {
@@ -92,13 +91,6 @@ pub fn read(job: &Row) -> Result<(Known, Vec<String>), ProgramError> {
         notes.push("limits of accounts are not visible to you (PrivateData=usage)".to_owned());
     }
     Ok((known, notes))
-}
-
-fn overrides_partition(text: &str, qos: &str) -> bool {
-    text.lines().filter_map(|line| line.split_once('|')).any(|(name, flags)| {
-        name.eq_ignore_ascii_case(qos)
-            && flags.split(',').any(|flag| flag.eq_ignore_ascii_case("OverPartQOS"))
-    })
 }
 
 /// Reads a job's QOSes, in the given order, and its associations from `scontrol -o show assoc_mgr`.
@@ -268,11 +260,5 @@ QOS=part(3) UsageRaw=0.0 GrpJobs=N(0) GrpTRES=cpu=2(0),gres/gpu:a40=N(0) MaxTRES
         let old = TEXT.replace("bob(2002)={", "2002={").replace("alice(2001)={", "2001={");
         let known = known(&old, &job(7, "alice", "PENDING", "gres/gpu:a40=2"), &["q"]);
         assert_eq!(known.qoses[0].fields["MaxTRESPU"]["gres/gpu:a40"], (Some(3), 2), "as 22.05 prints it");
-    }
-
-    #[test]
-    fn a_qos_that_overrides_its_partitions_is_known_by_its_flag() {
-        let text = "normal|\nq|DenyOnLimit,OverPartQOS\n";
-        assert!(overrides_partition(text, "Q") && !overrides_partition(text, "normal"));
     }
 }

@@ -1,0 +1,68 @@
+//! What slurmctld and slurmdbd say while one command runs: asked when it is needed, and each question once.
+
+use std::cell::OnceCell;
+
+use gpushare_slurm_text::limits::{self, QOSES};
+use gpushare_slurm_text::partition::{self, PARTITIONS};
+use gpushare_slurm_text::{Partition, Qos, Question};
+
+use super::ProgramError;
+use super::run::ask;
+
+/// The answers so far.
+#[derive(Debug, Default)]
+pub struct Snapshot {
+    partitions: OnceCell<Vec<Partition>>,
+    qoses: OnceCell<Vec<Qos>>,
+}
+
+impl Snapshot {
+    /// All partitions, also hidden ones.
+    ///
+    /// # Errors
+    /// slurmctld doesn't answer.
+    pub fn partitions(&self) -> Result<&[Partition], ProgramError> {
+        once(&self.partitions, || Ok(partition::read(&text(PARTITIONS)?)))
+    }
+
+    /// The database's QOSes.
+    ///
+    /// # Errors
+    /// slurmdbd doesn't answer.
+    pub fn qoses(&self) -> Result<&[Qos], ProgramError> {
+        once(&self.qoses, || Ok(limits::qoses(&text(QOSES)?)))
+    }
+}
+
+fn text((program, arguments): Question) -> Result<String, ProgramError> {
+    ask(program, arguments).map(|output| String::from_utf8_lossy(&output).into_owned())
+}
+
+fn once<T>(
+    cell: &OnceCell<Vec<T>>,
+    question: impl FnOnce() -> Result<Vec<T>, ProgramError>,
+) -> Result<&[T], ProgramError> {
+    match cell.get() {
+        Some(known) => Ok(known),
+        None => question().map(|said| cell.get_or_init(|| said).as_slice()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_question_is_asked_once_and_again_if_nobody_answered() {
+        let (cell, mut asked) = (OnceCell::new(), 0);
+        assert!(once::<u8>(&cell, || Err(ProgramError::Unasked("x"))).is_err());
+        for _ in 0..3 {
+            let found = once(&cell, || {
+                asked += 1;
+                Ok(vec![7])
+            });
+            assert_eq!(found.unwrap(), [7]);
+        }
+        assert_eq!(asked, 1);
+    }
+}
