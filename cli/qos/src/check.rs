@@ -6,9 +6,8 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-use gpushare::text::gres;
+use gpushare_slurm_text as slurm_text;
 
-use super::lines;
 use super::state::Actual;
 use super::{ROOT, ReadError};
 use crate::config::field::{FIELDS, Kind};
@@ -43,32 +42,25 @@ pub struct Finding {
 }
 
 impl Cluster {
-    /// Reads `scontrol show config` and `scontrol -o show node`.
+    /// What slurmctld's settings and its nodes say.
     ///
     /// # Errors
-    /// A value is missing there.
-    pub fn read(config: &str, nodes: &str) -> Result<Cluster, ReadError> {
+    /// A setting is missing.
+    pub fn of(settings: &slurm_text::Settings, nodes: &[slurm_text::Node]) -> Result<Cluster, ReadError> {
         let value = |key: &'static str| {
-            let of = |line: &str| {
-                line.strip_prefix(key)?.trim_start().strip_prefix('=').map(|text| text.trim().to_owned())
-            };
-            config.lines().find_map(of).ok_or(ReadError::NoKey(key))
+            Some(settings.get(key)).filter(|value| !value.is_empty()).ok_or(ReadError::NoKey(key))
         };
         let tracked = value("AccountingStorageTRES")?.split(',').map(str::to_owned).collect();
         let mut gpus = BTreeMap::new();
-        for gres in lines(nodes)
-            .filter_map(|line| line.split_whitespace().find_map(|word| word.strip_prefix("Gres=")))
-        {
-            for (name, gres_type, number) in gres::read(gres) {
-                if let Some(gres_type) = gres_type.filter(|_| name == "gpu") {
-                    *gpus.entry(gres_type).or_insert(0) += number;
-                }
+        for (name, gres_type, number) in nodes.iter().flat_map(|node| &node.gres) {
+            if let Some(gres_type) = gres_type.as_ref().filter(|_| name == "gpu") {
+                *gpus.entry(gres_type.clone()).or_insert(0) += number;
             }
         }
-        let version = value("SLURM_VERSION").map(|version| numbers(&version)).unwrap_or_default();
+        let version = value("SLURM_VERSION").map(numbers).unwrap_or_default();
         let one_level = ((23, 11, 0)..(25, 5, 1)).contains(&version);
         let cuts_lists = version < (24, 11, 0);
-        Ok(Cluster { name: value("ClusterName")?, tracked, gpus, one_level, cuts_lists })
+        Ok(Cluster { name: value("ClusterName")?.to_owned(), tracked, gpus, one_level, cuts_lists })
     }
 
     /// How many GPUs of a type there are. Case matters: users will write the type as in the file, and Slurm finds nodes

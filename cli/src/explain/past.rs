@@ -118,7 +118,6 @@ impl Judge {
 }
 
 fn told(refusal: &Refusal) -> Told {
-    let text = message::refusal(refusal);
-    let command = text.lines().find_map(|line| line.trim().strip_prefix("try: ")).map(str::to_owned);
+    let (text, command) = (message::refusal(refusal), message::correction(refusal));
     Told { number: refusal.rule.number(), text, command }
 }

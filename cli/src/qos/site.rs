@@ -11,6 +11,8 @@ use gpushare_qos::config::{ManagedQos, Members};
 use gpushare_qos::plan::InUse;
 use gpushare_qos::tree::Tree;
 use gpushare_qos::{Actual, Cluster, Finding, check, stale, state};
+use gpushare_slurm_text::node;
+use gpushare_slurm_text::settings::{SETTINGS, Settings};
 
 use super::error::QosError;
 use crate::slurm::command;
@@ -82,8 +84,9 @@ pub fn qoses(conf: Option<&Path>) -> Result<(PathBuf, Vec<ManagedQos>), LoadErro
 }
 
 fn cluster() -> Result<Cluster, QosError> {
-    let config = ask("scontrol", &["show", "config"])?;
-    Ok(Cluster::read(&config, &ask("scontrol", &["-a", "-o", "--future", "show", "node"])?)?)
+    let settings = settings()?;
+    let nodes = node::read(&ask("scontrol", &["-a", "-o", "--future", "show", "node"])?);
+    Ok(Cluster::of(&settings, &nodes)?)
 }
 
 /// The cluster without its GPUs, because nodes may be hidden from users.
@@ -91,7 +94,11 @@ fn cluster() -> Result<Cluster, QosError> {
 /// # Errors
 /// slurmctld can't be asked, or its output can't be parsed.
 pub fn cluster_without_nodes() -> Result<Cluster, QosError> {
-    Ok(Cluster::read(&ask("scontrol", &["show", "config"])?, "")?)
+    Ok(Cluster::of(&settings()?, &[])?)
+}
+
+fn settings() -> Result<Settings, QosError> {
+    Ok(Settings::parse(&ask(SETTINGS.0, SETTINGS.1)?))
 }
 
 fn tree(cluster: &str) -> Result<Tree, QosError> {

@@ -1,5 +1,7 @@
 //! Tests of lines against clusters.
 
+use gpushare_slurm_text::{Settings, node};
+
 use super::*;
 use crate::config::Database;
 use crate::state;
@@ -11,7 +13,7 @@ const NODES: &str = "NodeName=n1 Arch=x Gres=gpu:a40:4(S:0-1),mps:400 State=IDLE
                      Gres=gpu:a40:2,gpu:H100:2(S:0,1)\nNodeName=n3 Gres=(null) State=DOWN\nNodeName=n4 Gres=gpu:3\n";
 
 fn cluster() -> Cluster {
-    Cluster::read(CONFIG, NODES).unwrap()
+    Cluster::of(&Settings::parse(CONFIG), &node::read(NODES)).unwrap()
 }
 
 fn actual() -> Actual {
@@ -38,7 +40,7 @@ fn nodes_are_counted_whatever_their_state() {
         [("H100", 2), ("a40", 6)]
     );
     assert_eq!(
-        Cluster::read("", "").unwrap_err().to_string(),
+        Cluster::of(&Settings::parse(""), &node::read("")).unwrap_err().to_string(),
         "'scontrol show config' has no AccountingStorageTRES"
     );
 }

@@ -1,5 +1,7 @@
 //! Tests of plans: which changes in which order, and that they are enough.
 
+use gpushare_slurm_text::{Settings, node};
+
 use super::*;
 use crate::config::Database;
 use crate::state;
@@ -10,7 +12,7 @@ mod order;
 fn cluster() -> Cluster {
     let config =
         "AccountingStorageTRES = cpu,mem,node,gres/gpu,gres/gpu:a40,gres/gpu:H100\nClusterName = lab\n";
-    Cluster::read(config, "NodeName=n Gres=gpu:a40:8,gpu:H100:8\n").unwrap()
+    Cluster::of(&Settings::parse(config), &node::read("NodeName=n Gres=gpu:a40:8,gpu:H100:8\n")).unwrap()
 }
 
 /// A QOS as sacctmgr prints it: some columns, the others unset.
@@ -228,7 +230,7 @@ fn every_account_is_told_where_slurmctld_hears_of_one_level() {
     };
     let made = |line: &str, actual: &Actual, version: &str| {
         let config = format!("AccountingStorageTRES = cpu\nClusterName = lab\nSLURM_VERSION = {version}\n");
-        let cluster = Cluster::read(&config, "").unwrap();
+        let cluster = Cluster::of(&Settings::parse(&config), &node::read("")).unwrap();
         said(&plan(&Database::parse(line).unwrap().qoses, actual, &cluster, None)).join("\n")
     };
     for version in ["23.11.0", "24.11.5", "25.05.0-0rc1"] {

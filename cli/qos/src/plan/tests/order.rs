@@ -27,7 +27,11 @@ fn newer_releases_need_no_care_when_a_qos_goes() {
     for (version, expected) in [("22.05.8", true), ("23.11.11", true), ("24.11.5", false), ("26.05.5", false)]
     {
         let config = format!("AccountingStorageTRES = cpu\nClusterName = lab\nSLURM_VERSION = {version}\n");
-        assert_eq!(Cluster::read(&config, "").unwrap().cuts_lists, expected, "{version}");
+        assert_eq!(
+            Cluster::of(&Settings::parse(&config), &node::read("")).unwrap().cuts_lists,
+            expected,
+            "{version}"
+        );
     }
 }
 
