@@ -180,7 +180,9 @@ impl<'a> Look<'a> {
         if reach.slurmctld.is_err() {
             slurm.settings = own_conf.settings();
         }
-        if scope == Scope::All && reach.slurmdbd.is_ok() {
+        if !slurm.has_accounting() {
+            reach.slurmdbd = Ok(());
+        } else if scope == Scope::All && reach.slurmdbd.is_ok() {
             let cluster = slurm.settings.get("ClusterName").to_owned();
             reach.slurmdbd = slurm.ask_slurmdbd(config, &cluster);
         }
@@ -195,6 +197,7 @@ impl<'a> Look<'a> {
         }
         findings.extend(self.machine(conf, &stack));
         names::before_others(&mut findings);
+        daemon::after_others(&mut findings);
         findings
     }
 
@@ -237,7 +240,7 @@ impl<'a> Look<'a> {
         findings.extend(match (config.of_node(host).placement, self.runs_jobs()) {
             (Placement::Off, _) | (_, false) if reach.slurmctld.is_err() => Vec::new(),
             (Placement::Off, runs_jobs) => {
-                let program = if runs_jobs { "slurmd" } else { "srun" };
+                let program = if runs_jobs { "slurmd" } else { plugins::OF_USERS };
                 let mut findings = plugins::named(stack, settings, Version::of_program(program), runs_jobs);
                 if runs_jobs {
                     findings.extend(mps::others(config.of_node(host), &others(Path::new(PROC))));
@@ -247,7 +250,7 @@ impl<'a> Look<'a> {
             (_, true) => self.this_node(stack),
             (_, false) => {
                 let said = format!("{host} is not a node of Slurm; run this on one too");
-                let mut findings = plugins::on_login(stack, settings, Version::of_program("srun"));
+                let mut findings = plugins::on_login(stack, settings, Version::of_program(plugins::OF_USERS));
                 findings.push(Finding::unknown("node", said));
                 findings
             }
@@ -286,7 +289,7 @@ impl<'a> Look<'a> {
         findings.extend(local::cgroup(config, slurm, &cgroup_conf, host));
         findings.extend(match node {
             Some(node) => plugins::on_node(stack, settings, node, Version::of_program("slurmd")),
-            None => vec![plugins::fence_line(stack)],
+            None => vec![plugins::fence_line(stack, settings)],
         });
         let (found, gpus) = node::gpus(here, &gres_conf, host);
         findings.push(found);
@@ -344,13 +347,24 @@ impl<'a> Look<'a> {
         if self.config.qoses.is_empty() {
             return None;
         }
-        if self.reach.slurmctld.is_err() || self.reach.slurmdbd.is_err() {
-            return Some(Finding::unknown(about, "can't be compared with the database, see above"));
+        if self.reach.slurmctld.is_err() || self.reach.slurmdbd.is_err() || !self.slurm.has_accounting() {
+            return Some(Finding::unknown(
+                about,
+                "can't be compared with the database, see the line slurmdbd",
+            ));
         }
         let lines = counted(self.config.qoses.len(), "line");
         Some(match qos::drift(conf) {
             Err(error) => Finding::unknown(about, error.to_string()),
-            Ok(qos::Drift::Mistake(said)) => Finding::wrong(about, said, "gpushare.conf: correct the line"),
+            Ok(qos::Drift::Mistake(said)) => {
+                let counts = said.contains("AccountingStorageTRES");
+                let fix = if counts {
+                    "as it says; or gpushare.conf: correct the line"
+                } else {
+                    "gpushare.conf: correct the line"
+                };
+                Finding::wrong(about, said, fix)
+            }
             Ok(qos::Drift::Pending(said)) => Finding::wrong(
                 about,
                 said,

@@ -171,8 +171,13 @@ impl Requirement {
     pub fn restart(&self) -> &'static str {
         match (self.file, self.key) {
             (File::Cgroup, _) => "restart slurmd on each node that has it",
-            (_, "GresTypes" | "TaskPlugin" | "ProctrackType" | "PrologFlags" | "Prolog" | "Epilog") => {
-                "restart slurmctld and every slurmd"
+            // A node that reports fewer GRES than slurmctld has read is drained, so nodes come first.
+            (_, "GresTypes" | "TaskPlugin" | "ProctrackType" | "PrologFlags") => {
+                "restart every slurmd, then slurmctld"
+            }
+            // Without the program, each job drains its node.
+            (_, "Prolog" | "Epilog") => {
+                "with gpushare-slurmd installed on every node, restart every slurmd, then slurmctld"
             }
             // Since then slurmctld reconfigures itself by a new process.
             (_, "AccountingStorageTRES") => {

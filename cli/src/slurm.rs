@@ -50,9 +50,21 @@ impl Slurm {
     pub fn ask(config: &Config) -> Result<Slurm, ProgramError> {
         let mut slurm = Slurm::default();
         slurm.ask_slurmctld(config)?;
-        let cluster = slurm.settings.get("ClusterName").to_owned();
-        slurm.ask_slurmdbd(config, &cluster)?;
+        if slurm.has_accounting() {
+            let cluster = slurm.settings.get("ClusterName").to_owned();
+            slurm.ask_slurmdbd(config, &cluster)?;
+        }
         Ok(slurm)
+    }
+
+    /// Whether the cluster has a database, or is one that doesn't exist yet. Without one it has no QOSes and no
+    /// accounts, and slurmctld doesn't start if it shall count GPUs.
+    pub fn has_accounting(&self) -> bool {
+        match self.settings.get("AccountingStorageType") {
+            // slurmctld shows none so since 23.02.
+            "" => self.settings.get("SLURM_VERSION").is_empty(),
+            kind => !kind.ends_with("/none"),
+        }
     }
 
     /// Asks slurmctld for what it knows.

@@ -309,3 +309,34 @@ def test_rules_that_are_not_there_are_an_error(whole):
     result = whole.run("gpushare check --conf /nonexistent")
     assert (result.returncode, result.stdout) == (2, ""), result
     assert "/nonexistent: there is no such file" in result.stderr, result
+
+
+def test_a_cluster_without_a_database_is_checked_without_it(whole):
+    """accounting_storage/none: what needs slurmdbd is no fault. With it in slurm.conf slurmctld wouldn't start."""
+    whole.ok(
+        "cd /etc/slurm && sed -i /^AccountingStorage/d slurm.conf extra.conf && "
+        f"echo AccountingStorageType=accounting_storage/none >>slurm.conf && {RESTART}", timeout=90
+    )
+    findings, status = check(whole)
+    assert wrong(findings) == set() and status == 0, findings
+    assert findings["slurmdbd"]["status"] == "unknown" and "none by design" in findings["slurmdbd"]["said"], findings
+    assert not any(about.startswith("AccountingStorage") for about in findings), findings
+    assert "AccountingStorage" not in whole.ok(["gpushare", "conf", "slurm"])
+    whole.ok(f"printf 'GovernedQOS=qos_lafferty\\nGpuWeight=a40:2\\n' >>{RULES}")
+    findings, status = check(whole)
+    assert wrong(findings) == set(), findings
+    assert "without effect: GovernedQOS, GpuWeight" in findings["slurmdbd"]["said"], findings
+
+
+def test_a_login_machine_whose_srun_cannot_start_says_why(whole):
+    """A plugin of another release that plugstack.conf requires: sbatch and srun refuse everything, even `srun -V`."""
+    other = next((release for release in RELEASES if release != whole.release), None)
+    if not other:
+        pytest.skip("NOT TESTED: a plugin of another release, without builds for two")
+    shutil.copy(BUILDS / other / "spank_gpushare.so", whole.out / "other.so")
+    folder = whole.ok("scontrol show config | sed -n 's/^PluginDir *= //p'")
+    login = f"hostname login1 && mount --bind /lab/out/other.so {folder}/spank_gpushare.so"
+    result = whole.run(["unshare", "--mount", "--uts", "bash", "-c", f"{login} && srun -V; gpushare check"])
+    assert "Incompatible Slurm plugin" in result.stderr, result
+    assert f"spank_gpushare.so is built for Slurm {other}" in " ".join(result.stdout.split()), result.stdout
+    assert result.returncode == 1, result

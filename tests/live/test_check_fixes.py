@@ -3,6 +3,7 @@
 
 import json
 import re
+import time
 
 import pytest
 
@@ -103,3 +104,124 @@ def test_types_with_capitals_have_the_line_that_makes_advice_work(right):
 
     right.wait(lambda: "gpu:A40" in advised(), "slurmctld to have read the line")
     right.ok(f"sbatch {advised()} --wrap=true", "alice")
+
+
+# ---- Slurm's own files, while jobs run.
+
+def restart(cluster, words):
+    """The daemons in the order in which they are named."""
+    for daemon in re.findall(r"slurmctld|slurmd", words):
+        cluster.ok(f"/lab/service restart {daemon}", timeout=90)
+
+
+def put(cluster, file, key, value):
+    cluster.ok(f"sed -i '/^{key}=/Id' {file} && echo '{key}={value}' >>{file}")
+
+
+def follow(cluster, fix):
+    """Does what a fix says, to the letter. False if it says to do others first."""
+    conf = "/etc/slurm"
+    do, _, then = fix.partition("; then ")
+    count = r"sed -i 's/\(Name=mps Count\)=[0-9]*/\1={}/' /etc/slurm/gres.conf"
+    if fix.startswith("first ") or fix.startswith("if no other line"):
+        return False
+    if found := re.fullmatch(r"slurm.conf: (\w+)=(\S+)", do):
+        put(cluster, f"{conf}/extra.conf", *found.groups())
+    elif found := re.fullmatch(rf"{conf}/cgroup.conf on \S+: (\w+)=(\S+)", do):
+        put(cluster, f"{conf}/cgroup.conf", *found.groups())
+    elif do == f"{conf}/gres.conf: as many mps as Gres= of this node in slurm.conf has":
+        cluster.ok(count.format(cluster.ok(f"sed -n 's/.*mps:\\([0-9]*\\).*/\\1/p' {conf}/nodes.conf").strip()))
+    elif do == f"{conf}/gres.conf: Flags=all_sharing in each line with Name=mps":
+        cluster.ok(f"sed -i '/Name=mps/s/$/ Flags=all_sharing/' {conf}/gres.conf")
+    elif found := re.fullmatch(r"slurm.conf: Gres=mps:(\d+) for the node, and gres.conf: the same count", do):
+        cluster.ok(f"sed -i 's/mps:[0-9]*/mps:{found[1]}/' {conf}/nodes.conf && {count.format(found[1])}")
+        then = then.split(". Or ")[0]
+    elif found := re.fullmatch(r"(\S+) on compute nodes: (required \S+)", do):
+        cluster.ok(f"echo {found[2]} >{found[1]}")
+    else:
+        assert re.match(r"ch(own|mod) ", do), fix
+        cluster.ok(do)
+    restart(cluster, then)
+    return True
+
+
+def counts(number):
+    in_gres = f"sed -i s/Count=[0-9]*/Count={number}/ gres.conf"
+    return f"cd /etc/slurm && sed -i s/mps:[0-9]*/mps:{number}/ nodes.conf && {in_gres}"
+
+
+STATES = {
+    "half of the units in both files": (
+        counts(200) + " && /lab/service restart slurmctld && /lab/service restart slurmd", "UnitsPerGpu"
+    ),
+    "twice the units in both files": (
+        counts(800) + " && /lab/service restart slurmd && /lab/service restart slurmctld", "UnitsPerGpu"
+    ),
+    "shares on one GPU at a time": (
+        "sed -i 's/ Flags=all_sharing//' /etc/slurm/gres.conf && /lab/service restart slurmd", "gres.conf"
+    ),
+    "a slurmd that ends because of its gres.conf": (
+        "sed -i s/Count=400/Count=300/ /etc/slurm/gres.conf; ! /lab/service restart slurmd", "gres.conf"
+    ),
+    "no fence of Slurm's": (
+        "sed -i /ConstrainDevices/d /etc/slurm/cgroup.conf && /lab/service restart slurmd", "ConstrainDevices"
+    ),
+    "no fence of gpushare's": (": >/etc/slurm/plugstack.conf", "plugstack.conf"),
+    "a ledger for everybody": ("chmod 777 /run/gpushare", "ledger"),
+    "a ledger of a user's": ("chown 2001 /run/gpushare", "ledger"),
+    "rules that others can change": (f"chmod o+w {RULES}", "gpushare.conf"),
+    "no step for ssh": (
+        f"sed -i s/PrologFlags=.*/PrologFlags=Alloc/ /etc/slurm/extra.conf && {RESTART}", "PrologFlags"
+    ),
+    "no prolog": (f"sed -i /Prolog=/d /etc/slurm/extra.conf && {RESTART}", "Prolog"),
+    "no mps for Slurm": (
+        f"sed -i s,TRES=.*,TRES=gres/gpu, /etc/slurm/extra.conf && {RESTART}",
+        "AccountingStorageTRES",
+    ),
+    "no plugin": (f"sed -i /JobSubmitPlugins/d /etc/slurm/extra.conf && {RESTART}", "JobSubmitPlugins"),
+    "limits that nobody enforces": (
+        f"echo AccountingStorageEnforce=associations >>/etc/slurm/extra.conf && {RESTART}", "AccountingStorageEnforce"
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def busy(check_broken):
+    """Two jobs that run through all of this."""
+    asked = ("--gres=mps:25", "--gres=gpu:a40:1")
+    jobs = [check_broken.sbatch(one, user="alice", script="sleep 3000") for one in asked]
+    for job in jobs:
+        check_broken.wait_state(job, "RUNNING")
+    check_broken.ok(KEEP)
+    yield check_broken, jobs
+    check_broken.cancel_all()
+
+
+@pytest.mark.parametrize("state", STATES)
+def test_fixes_followed_in_order_end_with_nothing_wrong_and_no_job_is_lost(busy, state):
+    cluster, jobs = busy
+    how, key = STATES[state]
+    cluster.ok(how, timeout=120)
+    try:
+        found = cluster.wait(lambda: key in wrong(cluster) and wrong(cluster), "what is broken to be named")
+        for _ in range(4):
+            done = [follow(cluster, one["fix"]) for one in found.values()]
+            # A restarted slurmctld shows what it knew of its nodes until they register again.
+            for _ in range(20):
+                found = wrong(cluster)
+                if not found:
+                    break
+                time.sleep(0.5)
+            if not found or not any(done):
+                break
+        assert found == {}
+        assert "DRAIN" not in cluster.ok("scontrol show node | grep -o State=.*")
+        for job in jobs:
+            told = cluster.ok(f"scontrol show job {job}")
+            assert "JobState=RUNNING" in told and "Restarts=0" in told, told
+    finally:
+        cluster.ok(
+            f"cp -a /lab/out/slurm/. /etc/slurm/; chown root /run/gpushare; chmod 755 /run/gpushare; {RESTART}; "
+            "scontrol update nodename=$(hostname -s) state=resume; true", timeout=120
+        )
+        cluster.wait(lambda: wrong(cluster) == {}, "a cluster without a fault")

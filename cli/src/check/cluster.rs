@@ -19,13 +19,17 @@ pub fn findings(config: &Config, slurm: &Slurm, reach: &Reach, hooks: bool, on_n
     if reach.slurmctld.is_ok() {
         findings.extend(settings(config, slurm, hooks, on_node));
     }
-    if reach.slurmdbd.is_ok() {
+    let has_database = slurm.has_accounting() && reach.slurmdbd.is_ok();
+    if !slurm.has_accounting() {
+        findings.push(without_accounting(config));
+    }
+    if has_database {
         findings.extend(governed(config, &slurm.qoses));
     }
     if reach.slurmctld.is_ok() {
         findings.extend(outside::findings(config, slurm));
     }
-    if reach.slurmdbd.is_ok() {
+    if has_database {
         findings.extend(governed_accounts(config, &slurm.accounts));
         findings.extend(names::of_database(config, slurm));
     }
@@ -57,6 +61,24 @@ pub fn daemons(reach: &Reach) -> Vec<Finding> {
     lines.into_iter().flatten().collect()
 }
 
+/// A cluster may have no database, and gpushare then has no limits to guard.
+fn without_accounting(config: &Config) -> Finding {
+    let mut said =
+        "none by design (AccountingStorageType): there are no QOSes, accounts or limits to check".to_owned();
+    let policy = &config.policy;
+    let named = [
+        ("GovernedQOS", matches!(policy.governed, Governed::Names(_))),
+        ("GovernedAccounts", matches!(policy.accounts, GovernedAccounts::Names(_))),
+        ("QOS", !policy.records.is_empty() || !config.qoses.is_empty()),
+        ("GpuWeight", !config.gpu_weights.is_empty()),
+    ];
+    let named: Vec<&str> = named.into_iter().filter_map(|(key, has)| has.then_some(key)).collect();
+    if !named.is_empty() {
+        said += &format!("; without effect: {}", named.join(", "));
+    }
+    Finding::unknown("slurmdbd", said)
+}
+
 fn settings(config: &Config, slurm: &Slurm, hooks: bool, on_node: bool) -> Vec<Finding> {
     let requirements = requirements::requirements(config, slurm, hooks);
     let judged = requirements.iter().filter(|requirement| !matches!(requirement.must, Must::Choice(_)));
@@ -67,7 +89,8 @@ fn settings(config: &Config, slurm: &Slurm, hooks: bool, on_node: bool) -> Vec<F
         let said = "spank_gpushare_prolog.so in plugstack.conf replaces it";
         findings.extend(["Prolog", "Epilog"].map(|about| Finding::ok(about, said)));
     }
-    if !requirements.iter().any(|requirement| requirement.key == "AccountingStorageTRES") {
+    let is_counted = |requirement: &Requirement| requirement.key == "AccountingStorageTRES";
+    if slurm.has_accounting() && !requirements.iter().any(is_counted) {
         findings.push(Finding::unknown("AccountingStorageTRES", "no node has GPUs"));
     }
     findings

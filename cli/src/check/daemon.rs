@@ -8,7 +8,7 @@ use std::time::{Duration, SystemTime};
 use gpushare_node::proc;
 use gpushare_node::proc::image::Image;
 
-use super::finding::{Finding, listed};
+use super::finding::{Finding, Status, listed};
 use super::version::Version;
 use crate::slurm::Node;
 use crate::status::is_usable;
@@ -163,8 +163,8 @@ pub fn state(node: &Node) -> Finding {
     if is_usable(state) {
         return Finding::ok("node", format!("{name} is {state}"));
     }
+    let resume = format!("scontrol update nodename={name} state=resume");
     if is_for_a_change(node) {
-        let resume = format!("scontrol update nodename={name} state=resume");
         return Finding::unknown(
             "node",
             format!("{name} is {state} with reason={FOR_A_CHANGE}: if no line is WRONG, {resume}"),
@@ -174,8 +174,27 @@ pub fn state(node: &Node) -> Finding {
     Finding::wrong(
         "node",
         format!("{name} is {state}, so no job starts on it{why}"),
-        format!("remove the reason, then scontrol update nodename={name} state=resume"),
+        if state.contains("NOT_RESPONDING") || state.contains('*') {
+            format!("systemctl start slurmd on {name}; if no other line is WRONG then, {resume}")
+        } else {
+            format!("if no other line is WRONG, and the reason is gone, {resume}")
+        },
     )
+}
+
+/// A slurmd that restarts acts on its files, so what is wrong in them comes first.
+pub fn after_others(findings: &mut [Finding]) {
+    let of_files = ["gres.conf", "Placement", "UnitsPerGpu", "ConstrainDevices", "GresTypes"];
+    let is_wrong = |finding: &&Finding| matches!(finding.status, Status::Wrong(_));
+    let mut first: Vec<&str> = findings.iter().filter(is_wrong).map(|finding| finding.about).collect();
+    first.retain(|about| of_files.contains(about));
+    first.dedup();
+    let first = first.join(", ");
+    for finding in findings.iter_mut().filter(|finding| finding.about == ABOUT && !first.is_empty()) {
+        if let Status::Wrong(fix) = &mut finding.status {
+            *fix = format!("first what is WRONG about {first}; then {fix}");
+        }
+    }
 }
 
 /// Whether the only thing that keeps jobs from the node is a drain for a change. The reason is followed by who gave it,
@@ -190,7 +209,6 @@ fn is_for_a_change(node: &Node) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::check::finding::Status;
     use std::fs;
 
     /// A /proc with these processes: number, name, state, parent, start, command line.

@@ -11,6 +11,7 @@ use gpushare_node::config::{NodeConfig, Placement};
 
 use super::cluster::setting;
 use super::finding::Finding;
+use super::node::{GROWS, SHRINKS};
 use crate::requirements::{self, File};
 use crate::slurm::file::ConfFile;
 use crate::slurm::{Settings, Slurm};
@@ -120,13 +121,18 @@ pub fn gres(
     for (name, here) in [("gpu", own.gpus), (share, shares)] {
         let there = sum(name);
         if let Some(here) = here.filter(|here| *here != there) {
-            findings.push(Finding::wrong(
-                about,
-                format!("{shown} has {here} {name} for this node, but slurmctld counts {there}"),
+            // slurmctld may not have read slurm.conf yet, so its number isn't the right one; but it decides which order
+            // drains nothing.
+            let order = if here < there { SHRINKS } else { GROWS };
+            let fix = if name == "gpu" && there > u64::try_from(gpus).unwrap_or(u64::MAX) {
                 format!(
-                    "make {shown} and Gres= of this node in slurm.conf agree; then restart slurmctld and this slurmd"
-                ),
-            ));
+                    "slurm.conf: Gres= of this node with {gpus} gpu, and {shown}: the same; then {SHRINKS}"
+                )
+            } else {
+                format!("{shown}: as many {name} as Gres= of this node in slurm.conf has; then {order}")
+            };
+            let said = format!("{shown} has {here} {name} for this node, but slurmctld counts {there}");
+            findings.push(Finding::wrong(about, said, fix));
         }
     }
     let needs_all = config.placement == Placement::Follow && share == "mps" && gpus > 1 && sum(share) > 0;

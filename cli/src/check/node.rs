@@ -14,6 +14,12 @@ use super::finding::Finding;
 use super::mps;
 use crate::slurm::{Node, Settings};
 
+/// The order of restarts if the node gets a GRES, or more of one. The other way round slurmctld drains the node,
+/// because its slurmd reports fewer than slurmctld has read.
+pub const GROWS: &str = "restart slurmd on this node, then slurmctld";
+/// The order if it loses some.
+pub const SHRINKS: &str = "restart slurmctld, then slurmd on this node";
+
 /// Compares what Slurm says about this node with `Placement` and `UnitsPerGpu`. `elsewhere`: another node has shares,
 /// so this one may be for whole GPUs only.
 pub fn gres(config: &NodeConfig, node: &Node, elsewhere: bool, gpus: Option<&Inventory>) -> Vec<Finding> {
@@ -32,14 +38,14 @@ pub fn gres(config: &NodeConfig, node: &Node, elsewhere: bool, gpus: Option<&Inv
     } else if !has(share) {
         let fix = match config.placement {
             Placement::Own => format!(
-                "slurm.conf: NodeName={} … Gres={share}:{}; then restart slurmctld and this slurmd",
+                "slurm.conf: NodeName={} … Gres={share}:{}; then {GROWS}",
                 node.name,
                 units.map_or("N".to_owned(), |units| sum(units).to_string())
             ),
             _ => {
                 format!(
                     "slurm.conf: NodeName={} … Gres=…,{share}:N, and gres.conf: its lines (gpushare conf gres prints \
-                     both); then restart slurmctld and this slurmd. Or another ShareGRES in gpushare.conf",
+                     both); then {GROWS}. Or gpushare.conf: another ShareGRES",
                     node.name
                 )
             }
@@ -54,16 +60,14 @@ pub fn gres(config: &NodeConfig, node: &Node, elsewhere: bool, gpus: Option<&Inv
         findings.push(Finding::wrong(
             about,
             said,
-            "slurm.conf: Gres= of the node without gpu, then restart slurmctld and this slurmd; or gpushare.conf: \
-             Placement=follow",
+            format!("gpushare.conf: Placement=follow; or slurm.conf: Gres= of the node without gpu; then {SHRINKS}"),
         ));
     } else if config.placement != Placement::Own && !has("gpu") {
         let said = format!("{word}, but node {} has no gres/gpu", node.name);
         findings.push(Finding::wrong(
             about,
             said,
-            "slurm.conf: Gres=gpu:… for the node, then restart slurmctld and this slurmd; or gpushare.conf: \
-             Placement=own",
+            format!("slurm.conf: Gres=gpu:… for the node; then {GROWS}. Or gpushare.conf: Placement=own"),
         ));
     } else {
         findings.push(Finding::ok(about, format!("{word}: {}", written(node))));
@@ -133,9 +137,10 @@ fn capacity(config: &NodeConfig, node: &Node, units: Option<&[u32]>) -> Option<F
             about,
             format!("{} are {wanted}, but Slurm counts {all} {}", units_written(units?), config.share_gres),
             format!(
-                "slurm.conf: Gres={0}:{wanted} for the node, and gres.conf: the same count, then restart slurmctld and \
-                 this slurmd; or gpushare.conf: another UnitsPerGpu",
-                config.share_gres
+                "slurm.conf: Gres={0}:{wanted} for the node, and gres.conf: the same count; then {1}. Or \
+                 gpushare.conf: another UnitsPerGpu",
+                config.share_gres,
+                if wanted > all { GROWS } else { SHRINKS }
             ),
         )
     })
@@ -244,11 +249,13 @@ pub fn ledger(ledger: &Ledger, path: &Path) -> Vec<Finding> {
     };
     if !found.is_dir() || found.uid() != 0 || found.mode() & 0o022 != 0 {
         let said = format!("{shown} is not a folder that only root can change");
-        return vec![Finding::wrong(
-            about,
-            said,
-            format!("mv {shown} {shown}.old; jobs with a share fail meanwhile"),
-        )];
+        // Its entries are of running jobs, so it stays where it is.
+        let fix = if found.is_dir() {
+            format!("chown root {shown} && chmod go-w {shown}")
+        } else {
+            format!("drain the node; when its jobs have ended, rm {shown}")
+        };
+        return vec![Finding::wrong(about, said, fix)];
     }
     match ledger.list() {
         Err(error) => vec![Finding::wrong(about, error.to_string(), "see the file system")],

@@ -5,6 +5,7 @@
 //! `scontrol reconfigure`; for slurmstepd the next job.
 
 use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 
 use super::CheckError;
@@ -18,6 +19,10 @@ use crate::slurm::{Node, Settings};
 const JOB_SUBMIT: &str = "job_submit_gpushare.so";
 const FENCE: &str = "spank_gpushare.so";
 const HOOKS: &str = "spank_gpushare_prolog.so";
+
+/// The program that tells Slurm's version where no daemon is installed. srun loads plugstack.conf's plugins even for
+/// `-V`, and so says nothing if one of them is wrong.
+pub const OF_USERS: &str = "sinfo";
 
 /// Which part of the version Slurm compares.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -56,6 +61,14 @@ fn status(
     let fix = format!("install the build for Slurm {build} together with it");
     let found = match found {
         Ok(found) => found,
+        Err(VersionError::Read(error)) if error.kind() == io::ErrorKind::NotFound => {
+            let package = if how == Match::Micro { "gpushare-slurmctld" } else { "gpushare-slurmd" };
+            return Finding::wrong(
+                about,
+                format!("{shown}: there is no such file: {otherwise}"),
+                format!("install the package {package}, or make install, for Slurm {build} on this machine"),
+            );
+        }
         Err(why) => return Finding::wrong(about, format!("{shown}: {why}: {otherwise}"), fix),
     };
     let same = match how {
@@ -84,7 +97,11 @@ pub fn daemon(
     running: &str,
     installed: Option<Version>,
 ) -> Option<Finding> {
-    let (running, installed) = (Version::parse(running)?, installed?);
+    let running = Version::parse(running)?;
+    let Some(installed) = installed else {
+        let said = format!("{running} runs; '{about} -V' doesn't say which version is installed");
+        return Some(Finding::unknown(about, said));
+    };
     if running == installed {
         return Some(Finding::ok(about, format!("{running} runs, and the same is installed")));
     }
@@ -121,10 +138,13 @@ pub fn job_submit(settings: &Settings, installed: Option<Version>) -> Option<Fin
 }
 
 /// Checks how a node's plugstack.conf names the fence.
-pub fn fence_line(stack: &Plugstack) -> Finding {
+pub fn fence_line(stack: &Plugstack, settings: &Settings) -> Finding {
     let about = "plugstack.conf";
     let shown = stack.path.display();
-    let fix = format!("{shown} on compute nodes: required {FENCE}");
+    // With a required plugin that isn't there, no job starts.
+    let is_there = in_dirs(settings.get("PluginDir"), FENCE).exists();
+    let first = if is_there { "" } else { "install the package gpushare-slurmd, then " };
+    let fix = format!("{first}{shown} on compute nodes: required {FENCE}");
     match &stack.fence {
         Some(Line { required: true, .. }) => Finding::ok(about, format!("{shown} requires {FENCE}")),
         Some(_) => {
@@ -145,7 +165,7 @@ pub fn on_node(
     node: &Node,
     installed: Option<Version>,
 ) -> Vec<Finding> {
-    let named = fence_line(stack);
+    let named = fence_line(stack, settings);
     let running = Version::parse(&node.version).or_else(|| Version::parse(settings.get("SLURM_VERSION")));
     let Some(wanted) = installed.or(running) else {
         return vec![named, Finding::unknown(FENCE, "Slurm's version can't be read")];
@@ -156,7 +176,7 @@ pub fn on_node(
     findings
 }
 
-/// The same for machines without jobs, where srun and sbatch load them. `installed` is srun's version.
+/// The same for machines without jobs, where srun and sbatch load them. `installed` is Slurm's version there.
 pub fn on_login(stack: &Plugstack, settings: &Settings, installed: Option<Version>) -> Vec<Finding> {
     let Some(Line { required, .. }) = stack.fence else { return Vec::new() };
     let said = if required {
@@ -169,9 +189,7 @@ pub fn on_login(stack: &Plugstack, settings: &Settings, installed: Option<Versio
         format!("{}: {FENCE} is optional, as it may be where no jobs run", stack.path.display())
     };
     let mut findings = vec![Finding::ok("plugstack.conf", said)];
-    if let Some(wanted) = installed {
-        findings.extend(spank(stack, settings.get("PluginDir"), "srun here is", wanted, false));
-    }
+    findings.extend(named(stack, settings, installed, false));
     findings
 }
 
@@ -183,8 +201,14 @@ pub fn named(
     runs_jobs: bool,
 ) -> Vec<Finding> {
     let who = if runs_jobs { "the slurmd installed here is" } else { "srun here is" };
-    let judge = |wanted| spank(stack, settings.get("PluginDir"), who, wanted, runs_jobs);
-    installed.map(judge).unwrap_or_default()
+    match installed {
+        Some(wanted) => spank(stack, settings.get("PluginDir"), who, wanted, runs_jobs),
+        None if stack.fence.is_none() && stack.hooks.is_none() => Vec::new(),
+        None => {
+            let said = "not compared: no program of Slurm here says its version with -V";
+            vec![Finding::unknown(FENCE, said)]
+        }
+    }
 }
 
 fn spank(stack: &Plugstack, dirs: &str, who: &str, wanted: Version, runs_jobs: bool) -> Vec<Finding> {
@@ -216,9 +240,9 @@ pub fn files(settings: &Settings, slurm_conf: &Path) -> Vec<(&'static str, PathB
 
 /// The same checks for the Slurm that is installed here, from its files alone.
 pub fn for_installed(slurm_conf: &Path) -> Vec<Finding> {
-    // Without a slurm.conf, srun looks for one in the network.
+    // Without a slurm.conf, it looks for one in the network.
     let programs =
-        ["slurmctld", "slurmd", "srun"].into_iter().filter(|name| *name != "srun" || slurm_conf.exists());
+        ["slurmctld", "slurmd", OF_USERS].into_iter().filter(|name| *name != OF_USERS || slurm_conf.exists());
     let installed = programs.into_iter().find_map(Version::of_program);
     installed.and_then(|installed| for_another(installed, slurm_conf).ok()).unwrap_or_default()
 }

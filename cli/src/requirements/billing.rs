@@ -19,7 +19,7 @@ pub struct Bill {
 /// has no weights.
 pub fn billing(config: &Config, slurm: &Slurm) -> Vec<Bill> {
     let weights: Vec<String> = config.gpu_weights.iter().map(ToString::to_string).collect();
-    if weights.is_empty() {
+    if weights.is_empty() || !slurm.has_accounting() {
         return Vec::new();
     }
     let with_gpus = |partition: &&Partition| {

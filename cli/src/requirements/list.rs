@@ -17,8 +17,18 @@ pub fn requirements(config: &Config, slurm: &Slurm, hooks: bool) -> Vec<Requirem
     requirements.extend(preemption(config, slurm));
     requirements.extend(priority(config, slurm));
     requirements.extend(nodes(config, slurm, hooks));
+    requirements.retain(|requirement| slurm.has_accounting() || !OF_ACCOUNTING.contains(&requirement.key));
     requirements
 }
+
+/// What needs a database.
+const OF_ACCOUNTING: [&str; 5] = [
+    "AccountingStorageEnforce",
+    "AccountingStorageTRES",
+    "PriorityType",
+    "PriorityWeightQOS",
+    "PriorityWeightFairshare",
+];
 
 fn owned(words: &[&str]) -> Must {
     Must::Words(words.iter().map(|word| (*word).to_owned()).collect())

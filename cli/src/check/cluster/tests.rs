@@ -30,7 +30,7 @@ fn a_finding_says_what_is_there_what_follows_and_what_mends_it() {
             "'Alloc' lacks Contain: ssh sessions are in no step, and the prolog can't trust the share's size"
                 .into(),
             Status::Wrong(
-                "slurm.conf: PrologFlags=Alloc,Contain; then restart slurmctld and every slurmd".into()
+                "slurm.conf: PrologFlags=Alloc,Contain; then restart every slurmd, then slurmctld".into()
             )
         )
     );

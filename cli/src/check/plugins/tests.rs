@@ -56,8 +56,8 @@ fn a_daemon_that_is_not_what_is_installed_is_named() {
     let other = "24.11.5 runs, but 24.11.6 is installed: its next start upgrades it / restart slurmd, after \
                  slurmctld and with plugins built for it";
     assert_eq!(judged("24.11.5", Some(version("24.11.6"))).as_deref(), Some(other));
+    assert_eq!(judged("24.11.5", None).as_deref(), Some("?"));
     // There is nothing to compare with.
-    assert_eq!(judged("24.11.5", None), None);
     assert_eq!(judged("", Some(version("24.11.5"))), None);
 }
 
