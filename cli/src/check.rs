@@ -3,7 +3,7 @@
 //! Read → compare → print; changes nothing. It checks submission wherever slurmctld answers, and a node only on that
 //! node. Run it on the controller and on a compute node of each type.
 
-use std::io;
+use std::io::{self, IsTerminal};
 use std::path::{Path, PathBuf};
 
 use crate::config::Config;
@@ -13,12 +13,14 @@ use gpushare::text::{counted, hostlist};
 use gpushare_node::config::Placement;
 use gpushare_node::ledger::Ledger;
 use gpushare_node::mps::others;
+use rustix::termios::tcgetwinsize;
 
 use crate::slurm::file::ConfFile;
 use crate::slurm::{self, Reach, Slurm};
 use gpushare_terminal::{Answer, json};
 
 use crate::qos;
+use crate::status::{Color, colours};
 
 mod cluster;
 mod daemon;
@@ -54,6 +56,16 @@ const PROC: &str = "/proc";
                   can be checked."
 )]
 pub struct Arguments {
+    /// Also list what is right
+    #[arg(long, conflicts_with = "nodes")]
+    all: bool,
+    /// Print only what is wrong, and nothing if nothing is
+    #[arg(long, short, conflicts_with_all = ["all", "json", "nodes"])]
+    quiet: bool,
+    /// Colors: auto (on a terminal, unless NO_COLOR is set), always or never
+    #[arg(long, value_name = "WHEN", value_enum, hide_possible_values = true, default_value = "auto")]
+    #[arg(hide_default_value = true)]
+    color: Color,
     /// All of it as one JSON object
     #[arg(long)]
     json: bool,
@@ -100,7 +112,7 @@ gpushare::errors! {
 pub fn run(arguments: &Arguments) -> Result<Answer, CheckError> {
     let slurm_conf = slurm::conf();
     if let Some(wanted) = arguments.slurm {
-        return Ok(answer(&plugins::for_another(wanted, &slurm_conf)?, arguments.json, None)?);
+        return Ok(answer(&plugins::for_another(wanted, &slurm_conf)?, arguments, None)?);
     }
     let conf = arguments.conf.as_deref();
     let (mut findings, config) = rules::read(conf, &slurm_conf)?;
@@ -130,17 +142,25 @@ pub fn run(arguments: &Arguments) -> Result<Answer, CheckError> {
     }
     let machine = arguments.json.then(facts);
     let reached = look.reach.slurmctld.is_ok() && look.reach.slurmdbd.is_ok();
-    let answer = answer(&findings, arguments.json, machine.as_ref())?;
+    let answer = answer(&findings, arguments, machine.as_ref())?;
     Ok(if reached { answer } else { Answer { status: 2, ..answer } })
 }
 
 fn answer(
     findings: &[Finding],
-    json: bool,
+    arguments: &Arguments,
     machine: Option<&machine::Machine>,
 ) -> serde_json::Result<Answer> {
     let wrong = findings.iter().any(|finding| matches!(finding.status, Status::Wrong(_)));
-    let text = if json { finding::json(findings, machine)? } else { finding::lines(findings) };
+    let text = if arguments.json {
+        finding::json(findings, machine)?
+    } else {
+        let stdout = io::stdout();
+        let size = stdout.is_terminal().then(|| tcgetwinsize(stdout).ok()).flatten();
+        let width = size.map(|size| usize::from(size.ws_col)).filter(|columns| *columns > 0);
+        let &Arguments { all, quiet, color, .. } = arguments;
+        finding::lines(findings, finding::Form { all, quiet, colour: colours(color), width })
+    };
     Ok(Answer { text, status: u8::from(wrong) })
 }
 

@@ -118,7 +118,7 @@ struct Question<'a> {
 
 /// When to use colours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Color {
+pub(crate) enum Color {
     Auto,
     Always,
     Never,
@@ -212,7 +212,7 @@ impl Question<'_> {
 }
 
 /// <https://no-color.org>: it counts if set and not empty. A dumb terminal has no colours.
-fn colours(color: Color) -> bool {
+pub(crate) fn colours(color: Color) -> bool {
     let set = |name| std::env::var_os(name).filter(|value| !value.is_empty());
     match color {
         Color::Always => true,

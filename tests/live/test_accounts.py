@@ -174,7 +174,7 @@ def test_without_the_plugin_more_runs_than_the_account_has(plain):
 
 
 def test_check_lists_them(accounts):
-    said = accounts.run(["gpushare", "check"]).stdout
+    said = accounts.run(["gpushare", "check", "--all"]).stdout
     line = re.search(r"^ok +GovernedAccounts +(.*)$", said, re.MULTILINE)
     assert line, said
     for name in ("limited", "dept", "alice in mine", "heirs", "alice in parted", "minutes"):

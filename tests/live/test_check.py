@@ -64,7 +64,7 @@ def check(cluster):
     result = cluster.run(["gpushare", "check", "--json"])
     assert result.returncode in (0, 1), result.stderr
     findings = json.loads(result.stdout)["findings"]
-    lines = cluster.run(["gpushare", "check"])
+    lines = cluster.run(["gpushare", "check", "--all"])
     assert lines.returncode == result.returncode
     assert all(finding["about"] in lines.stdout for finding in findings), lines.stdout
     return {finding["about"]: finding for finding in findings}, result.returncode
@@ -253,7 +253,7 @@ def test_a_fence_that_cannot_be_tried_is_not_called_right(whole):
     )
     for command, user, why in (
         (["unshare", "--mount", "bash", "-c", read_only], "root", "no cgroup can be made"),
-        (["gpushare", "check"], "alice", "only root can try it"),
+        (["gpushare", "check", "--all"], "alice", "only root can try it"),
     ):
         said = whole.run(command, user).stdout
         line, = [line for line in said.splitlines() if line.split()[1:2] == ["fence"]]

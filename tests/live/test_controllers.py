@@ -92,7 +92,7 @@ class Machine:
 
     def check(self):
         """The line about slurmctld's rules. Just after a start, slurmctld may answer too late for others."""
-        check = f"{self.enter} gpushare check"
+        check = f"{self.enter} gpushare check --all"
         lines = lambda: self.cluster.run(check, timeout=60).stdout.splitlines()
         return wait(lambda: [line for line in lines() if "slurmctld's rules" in line], "what check says of it")[0]
 
@@ -266,7 +266,7 @@ def test_check_compares_the_files_of_both_controllers(pair):
     pair.cluster.write("/usr/local/bin/via", via, 755)
     command = re.search(
         r"\? +SlurmctldHost +ctl2: .*; (gpushare check --nodes \S+ --via ssh) compares them",
-        pair.cluster.run(["gpushare", "check"]).stdout,
+        pair.cluster.run(["gpushare", "check", "--all"]).stdout,
     )
     assert command
     for text, differ in ((GOOD, False), (OTHER, True), (None, True)):

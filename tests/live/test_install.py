@@ -50,7 +50,7 @@ def test_an_installation_from_beginning_to_end(cluster):
     opened_by_share = could_open(cluster, SHARE)
     assert len(opened_by_share[0]) == 1
     cluster.ok("/lab/service restart slurmd", timeout=60)
-    check = cluster.run(["gpushare", "check"])
+    check = cluster.run(["gpushare", "check", "--all"])
     assert check.returncode == 0 and "\nok     Prolog " in check.stdout, check.stdout
     assert "GS122" in cluster.run(REFUSED, "alice").stderr or cluster.release == "22.05"
 

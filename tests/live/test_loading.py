@@ -118,12 +118,12 @@ def rules(cluster, text):
 
 def test_check_and_metrics_say_that_the_last_good_rules_are_in_force_until_the_file_is_mended(whole, broken):
     rules(broken, "GovernedQOS=norm*\n")
-    assert " gpushare.conf " in broken.run(["gpushare", "check"]).stdout
-    assert "slurmctld uses" not in broken.run(["gpushare", "check"]).stdout
+    assert " gpushare.conf " in broken.run(["gpushare", "check", "--all"]).stdout
+    assert "slurmctld uses" not in broken.run(["gpushare", "check", "--all"]).stdout
     assert "\ngpushare_config_error 0\n" in broken.run(["gpushare", "metrics"]).stdout
     broken.ok(f"printf '#\nForeignTypes=no\n' >{CONF}")
     assert restart(broken).returncode == 0
-    checked = broken.run(["gpushare", "check"])
+    checked = broken.run(["gpushare", "check", "--all"])
     said = re.search(
         r"WRONG +slurmctld's rules +slurmctld uses the rules of (.*), of \S+, because line 2: ForeignTypes can't be",
         checked.stdout,
@@ -142,7 +142,7 @@ def test_check_and_metrics_say_that_the_last_good_rules_are_in_force_until_the_f
         return broken.log("slurmctld").count("gpushare.conf read again") > before
 
     broken.wait(is_taken_over, "the mended file")
-    assert "slurmctld uses" not in broken.run(["gpushare", "check"]).stdout
+    assert "slurmctld uses" not in broken.run(["gpushare", "check", "--all"]).stdout
     assert "\ngpushare_config_error 0\n" in broken.run(["gpushare", "metrics"]).stdout
     assert broken.run("sbatch --qos=normal --gres=gpu:2 --wrap true", "alice").returncode == 0
     # An edit this young is kept with the next request, when it has been unchanged for a second.

@@ -108,9 +108,9 @@ def test_nodes_have_a_placement_of_their_own(mixed):
 
 def test_commands_know_each_node(mixed):
     for node, said in (("n1", "80 on each of 4 GPUs, as Slurm counts"), ("n2", "24,12 on 2 GPUs, as Slurm counts")):
-        text = mixed.run(["gpushare", "check"], node=node).stdout
+        text = mixed.run(["gpushare", "check", "--all"], node=node).stdout
         assert re.search(rf"^ok +UnitsPerGpu +{re.escape(said)}$", text, re.M), text
-    assert re.search("^ok +Placement +override: ", mixed.run(["gpushare", "check"], node="n3").stdout, re.M)
+    assert re.search("^ok +Placement +override: ", mixed.run(["gpushare", "check", "--all"], node="n3").stdout, re.M)
     assert "Name=gpushare Count=36 Flags=CountOnly" in mixed.ok(["gpushare", "conf", "gres"], node="n2")
     assert "Name=gpushare Count=128" in mixed.ok(["gpushare", "conf", "gres"], node="n3")
     header, *lines = mixed.ok(["gpushare", "status", "--nodes", "--parsable"]).splitlines()

@@ -130,7 +130,7 @@ def test_each_node_has_its_own_gpus_and_ledger(nodes):
         assert list(cluster.ledger(node)) == [jobs[node]]
         status = cluster.ok(["gpushare", "status", "--parsable", "--gpus"], node=node)
         assert len(status.splitlines()) == 1 + count, status
-        checked = cluster.run(["gpushare", "check"], node=node)
+        checked = cluster.run(["gpushare", "check", "--all"], node=node)
         assert checked.returncode == 0, checked.stdout + checked.stderr
         printed = cluster.ok(["gpushare", "conf", "gres"], node=node)
         assert f"NodeName={node} " in printed and not re.search(rf"NodeName=(?!{node} )n\d", printed), printed

@@ -162,7 +162,7 @@ def test_packages_from_beginning_to_end(cluster):
     refused = cluster.run(REFUSED, "alice")
     assert refused.returncode != 0 and ("GS122" in refused.stderr or cluster.release == "22.05")
     restart(cluster, "slurmd")
-    check = cluster.run(["gpushare", "check"])
+    check = cluster.run(["gpushare", "check", "--all"])
     assert check.returncode == 0, check.stdout
 
     # A later version, while a share and a whole GPU are in use and slurmctld has the plugin in memory.

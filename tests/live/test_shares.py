@@ -370,7 +370,7 @@ def test_slurmctld_keeps_its_rules_when_a_line_is_broken(shared):
         # A setting of the database is the command's matter.
         write(shared, good + "\nQOS=q GPUs=many\n", path)
         shared.wait(lambda: said(" read again") == read + 1, "slurmctld to take the rules")
-        assert f"line {line}: GPUs can't be 'many'" in shared.run(["gpushare", "check"]).stdout
+        assert f"line {line}: GPUs can't be 'many'" in shared.run(["gpushare", "check", "--all"]).stdout
     finally:
         write(shared, good + "\n", path)
 

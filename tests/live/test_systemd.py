@@ -431,10 +431,10 @@ def test_a_daemon_for_all_users_is_roots_and_as_closed(node):
 
 
 def test_check_tries_a_unit(node):
-    line, = [line for line in node.run("gpushare check").stdout.splitlines() if re.match(r"\S+ +Mps ", line)]
+    line, = [line for line in node.run("gpushare check --all").stdout.splitlines() if re.match(r"\S+ +Mps ", line)]
     assert line.startswith("ok") and "starts as a systemd unit, accepts limits, and ends" in line, line
     with replaced(node, "/usr/bin/systemd-run", "echo no >&2; exit 1"):
-        line, = [line for line in node.run("gpushare check").stdout.splitlines() if re.match(r"\S+ +Mps ", line)]
+        line, = [line for line in node.run("gpushare check --all").stdout.splitlines() if re.match(r"\S+ +Mps ", line)]
     assert line.startswith("WRONG") and "it is not a systemd unit, so it can open every GPU: no" in line, line
 
 

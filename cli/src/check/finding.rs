@@ -2,8 +2,8 @@
 
 use serde::Serialize;
 
-use gpushare_terminal::clean;
-use gpushare_terminal::json;
+use gpushare_terminal::columns::{Line, Look};
+use gpushare_terminal::{clean, json};
 
 /// One line of the answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -50,19 +50,78 @@ impl Finding {
     }
 }
 
-/// The findings as lines of text.
-pub fn lines(findings: &[Finding]) -> String {
+/// What of the findings to print, and how.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Form {
+    /// Also what is right.
+    pub all: bool,
+    /// Only what is wrong.
+    pub quiet: bool,
+    pub colour: bool,
+    /// Where to break lines, on a terminal.
+    pub width: Option<usize>,
+}
+
+/// The findings as lines of text: what is wrong first, each with its fix, then what can't be told.
+pub fn lines(findings: &[Finding], form: Form) -> String {
     let width = findings.iter().map(|finding| finding.about.len()).max().unwrap_or(0);
     let mut text = String::new();
-    for Finding { about, said, status } in findings {
-        // A user can name a process or a folder so that its name controls a terminal.
-        text += &(line(word(status), about, width, &clean(said)) + "\n");
-        if let Status::Wrong(fix) = status {
-            text += &(line("", "", width, &clean(&format!("fix: {fix}"))) + "\n");
+    let shown: &[(&str, Look)] = match (form.quiet, form.all) {
+        (true, _) => &[("WRONG", Look::Wrong)],
+        (false, false) => &[("WRONG", Look::Wrong), ("?", Look::Full)],
+        (false, true) => &[("WRONG", Look::Wrong), ("?", Look::Full), ("ok", Look::Free)],
+    };
+    for (kind, look) in shown {
+        for Finding { about, said, status } in findings.iter().filter(|one| word(&one.status) == *kind) {
+            // A user can name a process or a folder so that its name controls a terminal.
+            let mut row = |word: &str, about: &str, said: &str| {
+                for (index, part) in wrapped(said, form.width, width + 9).iter().enumerate() {
+                    let (word, about) = if index == 0 { (word, about) } else { ("", "") };
+                    let coloured = Line::new(word, *look).render(None, form.colour);
+                    text += &line(word, about, width, part).replacen(word, &coloured, 1);
+                    text.push('\n');
+                }
+            };
+            row(kind, about, &plain(said));
+            if let Status::Wrong(fix) = status {
+                row("", "", &plain(&format!("fix: {fix}")));
+            }
         }
     }
     let count = |wanted: &str| findings.iter().filter(|finding| word(&finding.status) == wanted).count();
-    text + &sums(count("ok"), count("WRONG"), count("?")) + "\n"
+    if form.quiet { text } else { text + &sums(count("ok"), count("WRONG"), count("?")) + "\n" }
+}
+
+/// Text for a terminal, without the numbers that Rust adds to the system's errors.
+fn plain(said: &str) -> String {
+    let mut text = clean(said);
+    while let Some((before, after)) = text.split_once(" (os error ") {
+        let Some((_, after)) = after.split_once(')') else { break };
+        text = format!("{before}{after}");
+    }
+    text
+}
+
+/// The text in lines of at most the terminal's width, less what stands before them.
+fn wrapped(text: &str, width: Option<usize>, before: usize) -> Vec<String> {
+    // Narrower columns help nobody.
+    let Some(most) = width.map(|width| width.saturating_sub(before).max(20)) else {
+        return vec![text.to_owned()];
+    };
+    let mut lines = vec![String::new()];
+    for word in text.split(' ') {
+        if let Some(last) = lines.last_mut() {
+            if last.is_empty() {
+                last.push_str(word);
+            } else if last.chars().count() + 1 + word.chars().count() <= most {
+                last.push(' ');
+                last.push_str(word);
+            } else {
+                lines.push(word.to_owned());
+            }
+        }
+    }
+    lines
 }
 
 /// A line of a table whose second column has this width.
@@ -144,6 +203,31 @@ mod tests {
         ]});
         assert_eq!(told, expected);
         assert!(!text.contains('\u{9b}'), "{text:?}");
-        assert!(!lines(&findings).contains('\u{9b}'), "{:?}", lines(&findings));
+        let form = Form { all: true, ..Form::default() };
+        assert!(!lines(&findings, form).contains('\u{9b}'), "{:?}", lines(&findings, form));
+    }
+
+    #[test]
+    fn what_is_wrong_stands_first_and_what_is_right_is_counted() {
+        let findings = [
+            Finding::ok("a", "is"),
+            Finding::unknown("bb", "/x: Permission denied (os error 13); run this as root"),
+            Finding::wrong("c", "it is not as it has to be", "mend it"),
+        ];
+        let unknown = "?      bb  /x: Permission denied; run this as root\n";
+        let wrong = "WRONG  c   it is not as it has to be\n           fix: mend it\n";
+        let sums = "1 ok, 1 wrong, 1 to check (?)\n";
+        let form = Form::default();
+        assert_eq!(lines(&findings, form), format!("{wrong}{unknown}{sums}"));
+        assert_eq!(
+            lines(&findings, Form { all: true, ..form }),
+            format!("{wrong}{unknown}ok     a   is\n{sums}")
+        );
+        assert_eq!(lines(&findings, Form { quiet: true, ..form }), wrong);
+        assert_eq!(lines(&findings[..2], Form { quiet: true, ..form }), "");
+        let coloured = lines(&findings, Form { colour: true, ..form });
+        assert!(coloured.starts_with("\u{1b}[31mWRONG\u{1b}[0m  c   it is"), "{coloured:?}");
+        let narrow = lines(&findings, Form { quiet: true, width: Some(32), ..form });
+        assert_eq!(narrow, "WRONG  c   it is not as it has\n           to be\n           fix: mend it\n");
     }
 }
