@@ -88,7 +88,7 @@ def test_it_is_installed_beside_slurm_and_leaves_nothing(out):
         rpm -V gpushare gpushare-slurmctld gpushare-slurmd slurm slurm-slurmctld slurm-slurmd
         rpm -qf --qf '%{{NAME}}\\n' {PLUGIN_DIR} /etc/slurm {ours}
         tree | diff before - | grep '^[<>].*slurm/' | grep -v /doc/
-        inside 'gpushare check --for {HERE.micro}'
+        inside 'gpushare check --all --for {HERE.micro}'
         rpm -e gpushare gpushare-slurmctld gpushare-slurmd
         tree | diff before -
     """)
