@@ -74,7 +74,7 @@ fn lock_wait(config: &NodeConfig) -> Duration {
 #[derive(Debug)]
 #[must_use]
 pub enum Prepared {
-    /// It needs no daemon.
+    /// It needs no daemon, or has ended.
     None,
     /// Its daemon was already running.
     There,
@@ -110,6 +110,10 @@ pub fn prepare(config: &NodeConfig, ledger: &Ledger, entry: &Entry) -> Result<Pr
     ledger.note_daemon_folder(&config.mps_dir, LOCK_WAIT)?;
     let locked = folder::lock(&config.mps_dir, daemon, lock_wait(config), config.mps_timeout)?;
     let mut locked_daemon = LockedDaemon { config, daemon, state: locked.state(), locked };
+    let is_over = || users(ledger, daemon, None).map(|jobs| jobs.iter().all(|job| job.key != entry.key));
+    if is_over()? {
+        return Ok(Prepared::None);
+    }
     let mut healed = None;
     let found = locked_daemon.find();
     match found {
@@ -152,6 +156,11 @@ pub fn prepare(config: &NodeConfig, ledger: &Ledger, entry: &Entry) -> Result<Pr
         let _ = locked_daemon.locked.remove_pipes();
     }
     let (process, how) = started?;
+    // The job's epilog doesn't wait for the lock.
+    if is_over()? && users(ledger, daemon, None)?.is_empty() {
+        locked_daemon.finish(ledger)?;
+        return Ok(Prepared::None);
+    }
     let mode = locked_daemon.make_exclusive(gpu).err();
     Ok(Prepared::Started(Started { daemon, pid: process.pid, how, healed, mode }))
 }
