@@ -154,9 +154,6 @@ STATES = {
     "half of the units in both files": (
         counts(200) + " && /lab/service restart slurmctld && /lab/service restart slurmd", "UnitsPerGpu"
     ),
-    "twice the units in both files": (
-        counts(800) + " && /lab/service restart slurmd && /lab/service restart slurmctld", "UnitsPerGpu"
-    ),
     "shares on one GPU at a time": (
         "sed -i 's/ Flags=all_sharing//' /etc/slurm/gres.conf && /lab/service restart slurmd", "gres.conf"
     ),
@@ -201,6 +198,8 @@ def busy(check_broken):
 def test_fixes_followed_in_order_end_with_nothing_wrong_and_no_job_is_lost(busy, state):
     cluster, jobs = busy
     how, key = STATES[state]
+    if state.startswith("half") and cluster.newer_than("26.05"):
+        pytest.skip("NOT TESTED: this breaks it with jobs, and Slurm 26.05 ends jobs when a count shrinks")
     cluster.ok(how, timeout=120)
     try:
         found = cluster.wait(lambda: key in wrong(cluster) and wrong(cluster), "what is broken to be named")
@@ -225,3 +224,12 @@ def test_fixes_followed_in_order_end_with_nothing_wrong_and_no_job_is_lost(busy,
             "scontrol update nodename=$(hostname -s) state=resume; true", timeout=120
         )
         cluster.wait(lambda: wrong(cluster) == {}, "a cluster without a fault")
+
+
+def test_a_count_that_shrinks_waits_for_the_nodes_jobs(right):
+    """From 26.05 on slurmctld ends the jobs otherwise."""
+    right.ok(counts(800) + " && /lab/service restart slurmd && /lab/service restart slurmctld", timeout=90)
+    found = right.wait(lambda: wrong(right).get("UnitsPerGpu"), "the twice as many units to be named")
+    assert "; then when the node is drained and has no job, restart slurmctld, then slurmd" in found["fix"], found
+    follow(right, found["fix"])
+    right.wait(lambda: wrong(right) == {}, "nothing that is wrong")

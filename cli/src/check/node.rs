@@ -17,8 +17,9 @@ use crate::slurm::{Node, Settings};
 /// The order of restarts if the node gets a GRES, or more of one. The other way round slurmctld drains the node,
 /// because its slurmd reports fewer than slurmctld has read.
 pub const GROWS: &str = "restart slurmd on this node, then slurmctld";
-/// The order if it loses some.
-pub const SHRINKS: &str = "restart slurmctld, then slurmd on this node";
+/// The order if it loses some. From 26.05 on slurmctld ends jobs that have a GRES whose count is lower when it starts.
+pub const SHRINKS: &str =
+    "when the node is drained and has no job, restart slurmctld, then slurmd on this node";
 
 /// Compares what Slurm says about this node with `Placement` and `UnitsPerGpu`. `elsewhere`: another node has shares,
 /// so this one may be for whole GPUs only.
