@@ -133,11 +133,8 @@ impl Section for Draft {
     fn take_in(&mut self, record: Record, key: &'static str, value: &str) -> Result<(), Problem> {
         match record {
             Record::Qos => {
-                if key == "GPUs" {
+                if key == "GPUs" || key == "DefaultType" {
                     self.note_types(value);
-                }
-                if key == "DefaultType" && is_gpu_type(value) {
-                    self.rules.policy.types.push(value.to_owned());
                 }
                 self.qos.take(key, value)
             }
@@ -165,9 +162,9 @@ impl Section for Draft {
 }
 
 impl Draft {
-    /// Notes the types of `TYPE:NUMBER,…`, a value whose numbers others judge.
+    /// Notes the types of `TYPE:NUMBER,…` or `TYPE`, a value whose numbers others judge.
     fn note_types(&mut self, value: &str) {
-        let types = value.split(',').filter_map(|part| part.trim().split_once(':')).map(|(name, _)| name);
+        let types = value.split(',').filter_map(|part| part.trim().split(':').next());
         self.rules.policy.types.extend(types.filter(|name| is_gpu_type(name)).map(str::to_owned));
     }
 
