@@ -48,16 +48,13 @@ struct Known<'a> {
     /// Its number in small letters.
     small: u32,
     /// How many letters are in each of the number's four bytes.
-    letters: [u32; 4],
+    letters: [usize; 4],
 }
 
 impl<'a> Known<'a> {
     fn of(gres: &'a [u8], gres_type: &'a [u8]) -> Known<'a> {
-        let mut letters = [0_u32; 4];
-        gres_type.iter().zip([0, 1, 2, 3].into_iter().cycle()).for_each(|(byte, column): (_, usize)| {
-            if let Some(count) = letters.get_mut(column).filter(|_| byte.is_ascii_alphabetic()) {
-                *count += 1;
-            }
+        let letters = [0, 1, 2, 3].map(|column| {
+            gres_type.iter().skip(column).step_by(4).filter(|byte| byte.is_ascii_alphabetic()).count()
         });
         Known { gres, gres_type, small: grammar::type_id(&gres_type.to_ascii_lowercase()), letters }
     }
@@ -69,8 +66,8 @@ impl<'a> Known<'a> {
         let difference = self.small.wrapping_sub(id);
         // With more letters than a digit can say there would be several such numbers. No type is that long.
         let digits = [0, 8, 16, 24].map(|shift| ((difference >> 5) >> shift) & 0xff);
-        difference.is_multiple_of(32)
-            && digits.iter().zip(self.letters).all(|(digit, letters)| *digit <= letters)
+        let fits = |(digit, letters)| usize::try_from(digit).is_ok_and(|digit| digit <= letters);
+        difference.is_multiple_of(32) && digits.into_iter().zip(self.letters).all(fits)
     }
 }
 

@@ -97,10 +97,8 @@ impl<'a, A: Accounting> Judgement<'_, 'a, A> {
         match case.judged() {
             Err(fault) => {
                 let mut left = refusal(fault.ground);
-                left.correction = fault.correction.map(|mut correction| {
-                    correction.move_to(&update.request);
-                    correction
-                });
+                left.correction = fault.correction;
+                left.correction.iter_mut().for_each(|said| said.move_to(&update.request));
                 Some(left)
             }
             Ok(accepted) => {

@@ -14,9 +14,6 @@ use crate::text;
 /// slurmctld must pack the record of each.
 static SEEN: AtomicI64 = AtomicI64::new(i64::MIN);
 
-/// No chain of partitions is longer.
-const LONGEST: usize = 100;
-
 /// The partitions in which a job will be that names these, or none; `None` if none of them passes its jobs on. Call it
 /// under the partition lock, which callers of job_submit and job_modify hold.
 #[doc(alias = "_alt_part_test")]
@@ -44,10 +41,9 @@ fn looked(changed: time_t) -> i64 {
 #[cold]
 fn in_alternates(request: &Request) -> Option<Vec<u8>> {
     let look = |name: &[u8]| text::with_c_string(name, |name| partition::shown(name, to))?;
-    let ends: Vec<(&[u8], Option<Vec<u8>>)> =
-        partition::named(request)?.into_iter().map(|name| (name, end(name, look))).collect();
-    let all: Vec<&[u8]> = ends.iter().map(|(name, end)| end.as_deref().unwrap_or(name)).collect();
-    ends.iter().any(|(_, end)| end.is_some()).then(|| all.join(&b','))
+    let in_end = |name: &[u8]| end(name, look).unwrap_or_else(|| name.to_vec());
+    let all: Vec<Vec<u8>> = partition::named(request)?.into_iter().map(in_end).collect();
+    Some(all.join(&b','))
 }
 
 /// The partition to which this one passes its jobs on, perhaps an empty name; `None` if it takes them.
@@ -59,7 +55,8 @@ fn to(part: &partition_info_t) -> Option<Vec<u8>> {
 
 /// The first partition in the chain of one that takes jobs. Slurm refuses jobs if the chain has none.
 fn end(name: &[u8], look: impl Fn(&[u8]) -> Option<Vec<u8>>) -> Option<Vec<u8>> {
-    let last = std::iter::successors(look(name), |at| look(at)).take(LONGEST).last()?;
+    // No chain is longer; one without an end goes round and round.
+    let last = std::iter::successors(look(name), |at| look(at)).take(100).last()?;
     Some(last).filter(|last| !last.is_empty() && look(last).is_none())
 }
 

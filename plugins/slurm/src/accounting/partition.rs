@@ -46,8 +46,13 @@ pub(super) fn named<'r>(request: &Request<'r>) -> Option<Vec<&'r [u8]>> {
 /// reservation decides, and if there is no limit.
 #[doc(alias = "_part_access_check")]
 pub(super) fn most_nodes(request: &Request) -> Option<u32> {
-    let names = named(request)?.into_iter();
-    let sizes: Vec<Size> = names.filter_map(|name| text::with_c_string(name, size_of_partition)).collect();
+    let size = |part: &partition_info_t| Size {
+        most: part.max_nodes,
+        nodes: part.total_nodes,
+        cpus: part.total_cpus,
+    };
+    let of = |name| text::with_c_string(name, |name| shown(name, size));
+    let sizes: Vec<Size> = named(request)?.into_iter().filter_map(of).collect();
     allowed(&sizes, request, locks::enforces_all_partitions())
 }
 
@@ -57,10 +62,6 @@ fn allowed(sizes: &[Size], request: &Request, all: bool) -> Option<u32> {
     let fitting = || sizes.iter().filter(|size| size.holds(request)).map(|size| size.most);
     let most = if all { fitting().min() } else { fitting().max() };
     most.or_else(|| sizes.iter().map(|size| size.most).max()).filter(|most| *most < slurm_sys::UNSET_U32)
-}
-
-fn size_of_partition(name: &CStr) -> Option<Size> {
-    shown(name, |part| Size { most: part.max_nodes, nodes: part.total_nodes, cpus: part.total_cpus })
 }
 
 /// A partition's own defaults for a job that requests no memory; `None` if the partition doesn't exist.

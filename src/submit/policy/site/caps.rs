@@ -10,8 +10,8 @@ use std::cell::RefCell;
 use super::super::governed::invented;
 use super::super::refusal::plain;
 use super::super::{
-    Accounting, Amount, Correction, DefaultMemory, Fault, GPU, Ground, Judgement, Offer, PerGpu, QosRecord,
-    Rule, shortened,
+    Accounting, Amount, Correction, DefaultMemory, Fault, GPU, Ground, Judgement, Offer, PerGpu, Rule,
+    shortened,
 };
 use super::load::{Excess, Load};
 use crate::mend::mended;
@@ -123,8 +123,7 @@ impl<'r, A: Accounting> Judgement<'r, '_, A> {
             Partitions::Default => vec![self.accounting.default_partition().unwrap_or_default()],
         };
         let mut in_qos = |qos: &[u8]| partitions.iter().find_map(|partition| look(qos, partition));
-        let of_qos = |record: &QosRecord| record.caps.any();
-        if !self.policy.records.iter().any(of_qos) {
+        if !self.policy.records.iter().any(|record| record.caps.any()) {
             return in_qos(b"");
         }
         self.names_of_qoses(request).into_iter().find_map(in_qos)
