@@ -124,6 +124,11 @@ pub fn prepare(config: &NodeConfig, ledger: &Ledger, entry: &Entry) -> Result<Pr
         Found::Alive(process) => match locked_daemon.check(process, users(ledger, daemon, None)?) {
             Ok(()) => {
                 locked_daemon.admit(ledger)?;
+                // The job's epilog doesn't wait for the lock.
+                if users(ledger, daemon, None)?.is_empty() {
+                    locked_daemon.finish(ledger)?;
+                    return Ok(Prepared::None);
+                }
                 return Ok(Prepared::There);
             }
             Err(why) => {
@@ -156,8 +161,8 @@ pub fn prepare(config: &NodeConfig, ledger: &Ledger, entry: &Entry) -> Result<Pr
         let _ = locked_daemon.locked.remove_pipes();
     }
     let (process, how) = started?;
-    // The job's epilog doesn't wait for the lock.
-    if is_over()? && users(ledger, daemon, None)?.is_empty() {
+    // As above.
+    if users(ledger, daemon, None)?.is_empty() {
         locked_daemon.finish(ledger)?;
         return Ok(Prepared::None);
     }

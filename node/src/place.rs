@@ -153,7 +153,7 @@ pub fn place(node: Node, job: &NodeJob, ask: &mut impl Ask, now: u64) -> Result<
     if job.has_nothing() {
         // Most jobs come here, without any look at the node's devices. The number may be that of an old job whose
         // epilog never succeeded.
-        release(node.ledger, job.key.id, None)?;
+        drop_old(node, job)?;
         return Ok(Placed::NotOurs);
     }
     let mut gpus = node.inventory();
@@ -164,7 +164,7 @@ pub fn place(node: Node, job: &NodeJob, ask: &mut impl Ask, now: u64) -> Result<
     let units = units_of(node.config, gpus.as_ref().ok());
     let placed = match Allocation::of(job, node.config, units.as_deref().unwrap_or_default()) {
         Ok(Allocation::Nothing) => {
-            release(node.ledger, job.key.id, None)?;
+            drop_old(node, job)?;
             return Ok(Placed::NotOurs);
         }
         Err(mismatch) => Err(PlaceError::Mismatch(mismatch)),
@@ -176,6 +176,16 @@ pub fn place(node: Node, job: &NodeJob, ask: &mut impl Ask, now: u64) -> Result<
         error.mark(node.config, node.ledger, job)?;
     }
     placed
+}
+
+/// A job without GPUs here needs no entry; that of its part on another slurmd of this machine stays.
+fn drop_old(node: Node, job: &NodeJob) -> Result<(), LedgerError> {
+    let found = node.ledger.find(job.key.id).ok().flatten().filter(|entry| entry.key == job.key);
+    let of = found.and_then(|entry| entry.node);
+    if node.name.zip(of).is_none_or(|(own, of)| own == of) {
+        release(node.ledger, job.key.id, None)?;
+    }
+    Ok(())
 }
 
 /// With `PrologFlags=RunInJob` the job's extern step comes before the prolog. If it could not be fenced, it has marked

@@ -513,6 +513,13 @@ def test_alternate_partitions(passed_on):
     assert way.show(way.held("--partition=old", "--gres=gpu:1"))["Partition"] == "older"
     way.cluster.ok("scontrol update partition=older state=drain")
     way.refused("GS101", "--gres=gpu:1", keep=["--partition=old"])
+    # An update that names the job's own partition leaves it there, where it needs a type.
+    job = way.held("--partition=owned", "--gres=gpu:a40:1")
+    way.cluster.ok("scontrol update partition=owned state=drain alternate=p")
+    try:
+        way.update_refused("GS10", job, f"partition=owned TresPerNode={way.prefix}gpu:1")
+    finally:
+        way.cluster.ok("scontrol update partition=owned state=up alternate=none")
     # Where the default partition passes its jobs on, nobody names it.
     way.cluster.ok("scontrol update partition=p state=drain alternate=owned")
     try:

@@ -103,12 +103,13 @@ impl LockedDaemon<'_> {
         self.locked.admit(&users)
     }
 
-    /// Starts a daemon with these limits. Ends it if it doesn't start or refuses them.
+    /// Starts a daemon with these limits. Ends it if it doesn't start or refuses them; an earlier one stays as it is.
     ///
     /// # Errors
     /// The node doesn't know the user, a folder or the state can't be written, or no daemon starts and accepts the
     /// limits; or processes of an earlier daemon or of this one can't be ended.
     pub fn start(&mut self, gpu: &Gpu, limits: Limits) -> Result<(Process, How), MpsError> {
+        let before = self.state.processes.last().copied();
         let ids = start::ids_of(self.daemon.serves);
         self.end_starting()?;
         self.state = DaemonRecord { limits: None, starting: true, ..std::mem::take(&mut self.state) };
@@ -133,7 +134,10 @@ impl LockedDaemon<'_> {
                 Ok(started)
             }
             Err(error) => {
-                self.end_latest()?;
+                // The servers of an earlier daemon may work for other jobs.
+                if self.state.processes.last() != before.as_ref() {
+                    self.end_latest()?;
+                }
                 self.end_starting()?;
                 Err(error)
             }
@@ -169,7 +173,8 @@ impl LockedDaemon<'_> {
     fn end_starting(&mut self) -> Result<(), MpsError> {
         if self.state.starting || self.state.ending {
             let ids = start::ids_of(self.daemon.serves);
-            process::end_starting(&self.locked.pipe(), ids, self.config.mps_timeout)?;
+            let known = &self.state.processes;
+            process::end_starting(&self.locked.pipe(), ids, known, self.config.mps_timeout)?;
             self.state.starting = false;
             self.state.ending = false;
         }

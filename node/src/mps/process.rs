@@ -103,11 +103,16 @@ pub fn end(daemon: &Process, patience: Duration) -> Result<(), MpsError> {
 /// Ends processes that are about to become the daemon of that folder, or to talk to it, after the process that started
 /// them was killed or gave up. Such a process is root's until it has the daemon's user and group, `ids`; a process of a
 /// job never has that group. A process has no environment for a moment while it becomes another program, so one look
-/// that finds nothing is not enough.
+/// that finds nothing is not enough. The sessions of `known` daemons are spared: their servers may work for jobs.
 ///
 /// # Errors
 /// Such a process is still there after `patience`.
-pub fn end_starting(pipe: &Path, ids: (u32, u32), patience: Duration) -> Result<(), MpsError> {
+pub fn end_starting(
+    pipe: &Path,
+    ids: (u32, u32),
+    known: &[Process],
+    patience: Duration,
+) -> Result<(), MpsError> {
     let end = Instant::now() + patience;
     let mark = format!("{MARK}={}", pipe.display());
     let is_marked = |pid: &u32| {
@@ -119,7 +124,9 @@ pub fn end_starting(pipe: &Path, ids: (u32, u32), patience: Duration) -> Result<
             _ => None,
         };
         bytes.unwrap_or_default().split(|byte| *byte == 0).any(|variable| variable == mark.as_bytes())
-            && stat(*pid).is_some_and(|stat| !"ZX".contains(stat.state))
+            && stat(*pid).is_some_and(|stat| {
+                !"ZX".contains(stat.state) && known.iter().all(|daemon| daemon.pid != stat.session)
+            })
     };
     let mut was_clear = false;
     loop {
@@ -176,7 +183,10 @@ mod tests {
         while fs::read(&environment).unwrap().is_empty() && Instant::now() < until {
             std::thread::sleep(PAUSE);
         }
-        end_starting(pipe.path(), ids, patience).unwrap();
+        let session = of(stat(ours.id()).unwrap().session).unwrap();
+        end_starting(pipe.path(), ids, &[session], patience).unwrap();
+        assert!(ours.try_wait().unwrap().is_none(), "it is a known daemon's");
+        end_starting(pipe.path(), ids, &[], patience).unwrap();
         assert!(!ours.wait().unwrap().success());
         assert!(other.try_wait().unwrap().is_none());
         other.kill().unwrap();

@@ -193,6 +193,7 @@ fn judge_update(
     policy: &Policy,
     submitter: u32,
 ) -> Option<ReturnCode> {
+    update.stays_in(existing.request().partition);
     let (others, array) = (update.other_changes(), update.names_array());
     let changes = changes(update, array, &others);
     let cache = Cache::new();

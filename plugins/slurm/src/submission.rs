@@ -5,7 +5,7 @@ use std::ptr::NonNull;
 
 use gpushare::mend::mended;
 use gpushare::submit::grammar::Spelling;
-use gpushare::submit::request::{Amounts, Batch, Field, Memory, Request};
+use gpushare::submit::request::{Amounts, Batch, Field, LONGEST, Memory, Request};
 use slurm_sys::job_desc_msg_t;
 
 use crate::accounting::alternate;
@@ -82,11 +82,18 @@ impl<'a> Submission<'a> {
     }
 
     /// From now on the request shows the partitions to which slurmctld will pass the job on. An update that names no
-    /// partition leaves the job where it is.
+    /// partition leaves the job where it is. A text that is too long for any rule is refused as it is.
     pub fn follow_alternates(&mut self) {
-        let stays = self.job_id().is_some() && self.description.partition.is_null();
-        if !stays && mended("alternates") {
+        let named = request_of(self.description).partition;
+        if named.map_or(self.job_id().is_none(), |named| named.len() <= LONGEST) && mended("alternates") {
             self.partition = alternate::followed(|| request_of(self.description));
+        }
+    }
+
+    /// An update that names just the partitions that the job has leaves it there, whatever these pass on.
+    pub fn stays_in(&mut self, partition: Option<&[u8]>) {
+        if self.job_id().is_some() && request_of(self.description).partition == partition {
+            self.partition = None;
         }
     }
 

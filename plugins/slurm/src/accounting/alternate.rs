@@ -25,14 +25,15 @@ pub(crate) fn followed<'r>(request: impl FnOnce() -> Request<'r>) -> Option<Vec<
     if seen & 1 == 1 { in_alternates(&request()) } else { None }
 }
 
-/// Looks anew. Within the second of a change another may follow, so what was seen then isn't kept.
+/// Looks anew. Within the second of a change another may follow, so what was seen then isn't kept. A clock may be set
+/// back.
 #[cold]
 fn looked(changed: time_t) -> i64 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs());
     let mut any = false;
     partition::each(&mut |part| any |= to(part).is_some_and(|to| !to.is_empty()));
     let seen = changed << 1 | i64::from(any);
-    if time_t::try_from(now).is_ok_and(|now| now > changed) {
+    if time_t::try_from(now).is_ok_and(|now| now != changed) {
         SEEN.store(seen, Ordering::Relaxed);
     }
     seen
