@@ -122,7 +122,8 @@ pub fn run(arguments: &Arguments) -> Result<Answer, CheckError> {
             (Some(command), _) => nodes::Way::Via(command),
             (None, None) => nodes::Way::Records,
         };
-        let fleet = nodes::gather(list, &way, &config)?;
+        let wrong = findings.iter().map(fleet::Line::of).filter(|line| line.status == "wrong");
+        let fleet = fleet::Fleet { here: wrong.collect(), ..nodes::gather(list, &way, &config)? };
         let text = if arguments.json { json::text(&fleet)? } else { fleet.text() };
         return Ok(Answer { text, status: u8::from(!fleet.is_right()) });
     }

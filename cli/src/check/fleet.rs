@@ -85,6 +85,9 @@ pub const UNSEEN: &str = "only slurmctld's records of the nodes were read; --via
 #[derive(Debug, Serialize)]
 pub struct Fleet {
     pub nodes: Vec<Node>,
+    /// What is wrong with gpushare.conf on this machine, by which the nodes are looked at.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub here: Vec<Line>,
     /// Differences between nodes.
     pub drift: Vec<Line>,
     /// What was looked at of no node.
@@ -95,9 +98,10 @@ pub struct Fleet {
 impl Fleet {
     /// Compares the nodes.
     pub fn of(nodes: Vec<Node>, unseen: Option<&'static str>) -> Fleet {
+        let here = Vec::new();
         let reports: Vec<&Report> = nodes.iter().filter_map(Node::report).collect();
         let drift = drift(&reports);
-        Fleet { nodes, drift, unseen }
+        Fleet { nodes, here, drift, unseen }
     }
 
     /// Whether every node has answered that should have, and nothing is wrong.
@@ -107,12 +111,13 @@ impl Fleet {
             Said::Error(_) => false,
             Said::Nothing(_) => true,
         };
-        self.nodes.iter().all(is_right) && self.drift.iter().all(|line| line.status != "wrong")
+        let lines = self.here.iter().chain(&self.drift);
+        self.nodes.iter().all(is_right) && lines.into_iter().all(|line| line.status != "wrong")
     }
 
     /// The result as lines of text.
     pub fn text(&self) -> String {
-        let mut text = String::new();
+        let mut text = lines(self.here.iter());
         for Node { node, said } in &self.nodes {
             match said {
                 Said::Error(error) => text += &format!("{node}: no answer: {}\n", clean(error)),

@@ -51,7 +51,11 @@ pub fn gather(list: &str, way: &Way, config: &Config) -> Result<Fleet, CheckErro
         let nodes = known.as_ref().map_err(|error| CheckError::WhichNodes(error.to_string()))?;
         let share = &config.node.share_gres;
         let is_ours = |node: &&slurm::Node| node.gres.iter().any(|(name, ..)| name == "gpu" || name == share);
-        nodes.iter().filter(is_ours).map(|node| node.name.clone()).collect()
+        let ours: Vec<String> = nodes.iter().filter(is_ours).map(|node| node.name.clone()).collect();
+        if ours.is_empty() {
+            return Err(CheckError::WhichNodes("slurmctld knows none with GPUs or shares".to_owned()));
+        }
+        ours
     } else {
         hostlist::all(list).ok_or_else(|| CheckError::NoList(list.to_owned()))?
     };
@@ -75,7 +79,10 @@ pub fn gather(list: &str, way: &Way, config: &Config) -> Result<Fleet, CheckErro
             let nodes = known.unwrap_or_default();
             let ask = |name: &String| match find(&nodes, name).filter(|node| is_without_power(&node.state)) {
                 Some(node) => Ok(Said::Nothing(format!("not asked, because it is {}", node.state))),
-                None => answer(&via(command, name)).map(|report| Said::Report(Box::new(report))),
+                None => match answer(&via(command, name))? {
+                    report if report.machine.node == *name => Ok(Said::Report(Box::new(report))),
+                    report => Err(NodeError::Other(report.machine.node)),
+                },
             };
             let mut answers: Vec<Node> = Vec::new();
             for names in names.chunks(AT_ONCE) {
@@ -151,6 +158,7 @@ gpushare::errors! {
     pub enum NodeError {
         NoFile(folder: PathBuf, node: String) => "there is no {}/{node}.json", folder.display();
         NoLine(file: PathBuf) => "{} has no report of it", file.display();
+        Other(node: String) => "the report is of '{node}'";
         NoRecord => "slurmctld knows no such node";
         NoCommand => "no command";
         Silent(program: String) => "{program} printed nothing";
