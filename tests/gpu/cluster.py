@@ -2,6 +2,7 @@
 """A cluster of this one node: munge, slurmctld and slurmd of the bundle, with gpushare as a site with `Placement=own`
 configures it. Jobs of eight users; what they print is in WORK/out."""
 
+import contextlib
 import json
 import os
 import re
@@ -67,7 +68,7 @@ def until(condition, seconds, what):
 
 class Cluster:
     def __init__(self, node, fenced=True):
-        self.node, self.settings = node, {}
+        self.node, self.settings, self.is_up = node, {}, False
         plugins = "required spank_gpushare.so\n" if fenced else "# none\n"
         gres = f"NodeName={NAME} Name=gpushare Count={CAPACITY} Flags=CountOnly\n"
         for name, text in (("slurm.conf", SLURM), ("gres.conf", gres), ("plugstack.conf", plugins)):
@@ -111,6 +112,7 @@ class Cluster:
         until(lambda: self.is_idle() or any(one.poll() is not None for one in daemons), 30, "idle node")
         if not self.is_idle():
             raise Failed("a daemon of Slurm's ended")
+        self.is_up = True
 
     def is_idle(self):
         return self.run("sinfo", "-h", "-o", "%T").stdout.strip() == "idle"
@@ -178,6 +180,14 @@ class Cluster:
             self.run("scancel", "--full", *jobs)
         until(lambda: not self.run("squeue", "-h").stdout.strip(), 40, "empty queue")
         until(lambda: not self.status()["jobs"], 10, "empty ledger")
+
+    def give_up(self):
+        """Ends what runs, for a node that is about to go."""
+        jobs = self.run("squeue", "-h", "-o", "%A").stdout.split() if self.is_up else []
+        if jobs:
+            self.run("scancel", *jobs)
+            with contextlib.suppress(Failed):
+                until(lambda: not self.run("squeue", "-h").stdout.strip(), 15, "empty queue")
 
     def status(self):
         self.node.machine.refresh()

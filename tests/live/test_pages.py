@@ -334,7 +334,6 @@ def at_a_node(session):
 
 
 @prepared(MANUAL, "gpushare check")
-@prepared(MANUAL, "gpushare check --json")
 @prepared("man/gpushare-prolog.8", "gpushare check")
 @prepared("man/gpushare.conf.5", "gpushare check")
 @prepared("SECURITY.md", "gpushare check --json")

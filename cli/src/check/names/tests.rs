@@ -97,11 +97,13 @@ fn every_name_that_nothing_has_is_named_with_the_one_that_is_meant() {
             ],
         ),
         (
-            "NodeName=titan9 Placement=own UnitsPerGpu=4\nNodeName=titan[1-3] Placement=own UnitsPerGpu=4",
+            "NodeName=tian1 Placement=own UnitsPerGpu=4\nNodeName=titan9 Placement=own UnitsPerGpu=4\n\
+             NodeName=titan[1-3] Placement=own UnitsPerGpu=4",
             vec![
-                "WRONG NodeName: no node 'titan9'; did you mean 'titan1'? | gpushare.conf: correct or remove \
-                 NodeName=titan9",
-                "? NodeName: no node 'titan3'; did you mean 'titan1'?",
+                "WRONG NodeName: no node 'tian1'; did you mean 'titan1'? | gpushare.conf: correct or remove \
+                 NodeName=tian1",
+                "? NodeName: no node 'titan9'.",
+                "? NodeName: no node 'titan3'.",
             ],
         ),
         (
