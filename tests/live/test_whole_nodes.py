@@ -190,7 +190,7 @@ def test_check_names_a_reservation_that_its_jobs_outlive(whole_nodes):
     make = "scontrol create reservation reservationname=%s users=alice starttime=now duration=60 nodes=%s flags=%s"
     about = lambda: whole_nodes.findings("ExemptReservations", "--conf", FILE)
     try:
-        whole_nodes.ok(make % ("course1", "other", "SPEC_NODES") + ";" + make % ("later", "mixed", FLAG))
+        whole_nodes.ok(make % ("course1", "other", "MAINT") + " && " + make % ("later", "mixed", FLAG))
         assert about() == []
         whole_nodes.ok(make % ("course2", whole_nodes.name, FLAG))
         [found] = about()
