@@ -159,18 +159,15 @@ fn nodes(config: &Config, slurm: &Slurm) -> Vec<Finding> {
         let names = hostlist::all(list)?;
         let missing: Vec<&String> = names.iter().filter(|name| !known.contains(&name.as_str())).collect();
         let first = missing.first()?;
-        // n20 isn't n2 misspelled: it may be a node of later, or of another cluster with this file.
+        // slurmctld shows no node in state FUTURE, and n20 isn't n2 misspelled.
         let words = |name: &str| name.replace(|c: char| c.is_ascii_digit(), "");
-        let meant = meant(first, &known).filter(|known| words(known) != words(first));
-        let all = said("node", first, meant);
+        let meant = meant(first, &known).filter(|known| words(known) != words(first))?;
+        let all = said("node", first, Some(meant));
         let more = if missing.len() > 1 { format!(" ({} more)", missing.len() - 1) } else { String::new() };
         let about = "NodeName";
-        Some(if missing.len() == names.len() && meant.is_some() {
-            Finding::wrong(
-                about,
-                format!("{all}{more}"),
-                format!("gpushare.conf: correct or remove NodeName={list}"),
-            )
+        Some(if missing.len() == names.len() {
+            let fix = format!("gpushare.conf: correct or remove NodeName={list}");
+            Finding::wrong(about, format!("{all}{more}"), fix)
         } else {
             Finding::unknown(about, format!("{all}{more}"))
         })
