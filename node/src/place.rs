@@ -12,10 +12,11 @@ use crate::choose::{self, PlacementRules};
 use crate::config::{NodeConfig, OnCollision, Placement, UnitsPerGpu};
 use crate::gpu::{self, Detail, DeviceError, Gpu, Inventory, Roots, Unfit};
 use crate::job::{JobKey, NodeJob};
-use crate::ledger::{Entry, Garbage, Holding, Ledger, LedgerError, Listing, Locked, extern_step_above};
+use crate::ledger::{Entry, Garbage, Holding, Ledger, LedgerError, Listing, Locked};
 use crate::mps::service;
 use crate::nvml::answer::Measured;
 
+mod before;
 mod candidates;
 mod error;
 mod exporters;
@@ -147,13 +148,13 @@ pub fn place(node: Node, job: &NodeJob, ask: &mut impl Ask, now: u64) -> Result<
     if node.config.placement == Placement::Off {
         return Ok(Placed::NotOurs);
     }
-    if let Some(entry) = failed_before(node, job.key.id) {
+    if let Some(entry) = before::failed(node, job.key.id) {
         return Ok(Placed::Before(entry));
     }
     if job.has_nothing() {
         // Most jobs come here, without any look at the node's devices. The number may be that of an old job whose
         // epilog never succeeded.
-        drop_old(node, job)?;
+        before::drop_old(node, job)?;
         return Ok(Placed::NotOurs);
     }
     let mut gpus = node.inventory();
@@ -164,7 +165,7 @@ pub fn place(node: Node, job: &NodeJob, ask: &mut impl Ask, now: u64) -> Result<
     let units = units_of(node.config, gpus.as_ref().ok());
     let placed = match Allocation::of(job, node.config, units.as_deref().unwrap_or_default()) {
         Ok(Allocation::Nothing) => {
-            drop_old(node, job)?;
+            before::drop_old(node, job)?;
             return Ok(Placed::NotOurs);
         }
         Err(mismatch) => Err(PlaceError::Mismatch(mismatch)),
@@ -176,25 +177,6 @@ pub fn place(node: Node, job: &NodeJob, ask: &mut impl Ask, now: u64) -> Result<
         error.mark(node.config, node.ledger, job)?;
     }
     placed
-}
-
-/// A job without GPUs here needs no entry; that of its part on another slurmd of this machine stays.
-fn drop_old(node: Node, job: &NodeJob) -> Result<(), LedgerError> {
-    let found = node.ledger.find(job.key.id).ok().flatten().filter(|entry| entry.key == job.key);
-    let of = found.and_then(|entry| entry.node);
-    if node.name.zip(of).is_none_or(|(own, of)| own == of) {
-        release(node.ledger, job.key.id, None)?;
-    }
-    Ok(())
-}
-
-/// With `PrologFlags=RunInJob` the job's extern step comes before the prolog. If it could not be fenced, it has marked
-/// the job, and the mark stays.
-fn failed_before(node: Node, job_id: u32) -> Option<Entry> {
-    let entry = node.ledger.find(job_id).ok()??;
-    let witness = entry.witness.filter(|_| entry.failure.is_some())?;
-    let above = extern_step_above(&node.roots.proc, std::process::id(), job_id);
-    (above == Some(witness)).then_some(entry)
 }
 
 /// The node's GPUs, and what they are doing if NVML answered in time.
