@@ -319,7 +319,7 @@ impl<'a> Look<'a> {
             let shares = slurm.nodes.iter().any(|node| node.gres.iter().any(|(name, ..)| name == share));
             findings.extend(node::gres(here, node, shares, gpus.as_ref()));
             if let Some(gpus) = &gpus {
-                let own = local::OwnGres::of(&gres, host, &here.share_gres);
+                let own = local::OwnGres::of((&gres, &self.own_conf), host, &here.share_gres);
                 findings.extend(local::gres(here, &own, &node.gres, &gres_conf, gpus.details.len()));
             }
         }

@@ -110,8 +110,7 @@ pub fn prepare(config: &NodeConfig, ledger: &Ledger, entry: &Entry) -> Result<Pr
     ledger.note_daemon_folder(&config.mps_dir, LOCK_WAIT)?;
     let locked = folder::lock(&config.mps_dir, daemon, lock_wait(config), config.mps_timeout)?;
     let mut locked_daemon = LockedDaemon { config, daemon, state: locked.state(), locked };
-    let is_over = || users(ledger, daemon, None).map(|jobs| jobs.iter().all(|job| job.key != entry.key));
-    if is_over()? {
+    if users(ledger, daemon, None)?.iter().all(|job| job.key != entry.key) {
         return Ok(Prepared::None);
     }
     let mut healed = None;

@@ -8,7 +8,7 @@ use gpushare_node::config::{Mps, Placement};
 
 use super::finding::{Finding, listed};
 use super::version::Version;
-use super::{memory, names, outside};
+use super::{memory, names, outside, plugins};
 use crate::requirements::{self, File, Met, Must, Requirement};
 use crate::slurm::{Accounts, ProgramError, Qoses, Reach, Settings, Slurm};
 
@@ -127,7 +127,10 @@ pub fn setting(requirement: &Requirement, settings: &Settings) -> Finding {
         },
         Met::No(said) => {
             let (file, line) = (requirement.file.name(), requirement.line(settings).unwrap_or_default());
-            let fix = format!("{file}: {line}; then {}", requirement.restart());
+            // slurmctld ends if a plugin isn't there.
+            let missing = requirement.key == "JobSubmitPlugins" && !plugins::has_job_submit(settings);
+            let first = if missing { "with gpushare-slurmctld installed on every controller, " } else { "" };
+            let fix = format!("{file}: {line}; then {first}{}", requirement.restart());
             Finding::wrong(requirement.key, format!("{said}: {}", requirement.why), fix)
         }
         Met::Perhaps(said) => Finding::unknown(requirement.key, said),

@@ -41,13 +41,15 @@ pub fn cgroup(config: &Config, slurm: &Slurm, path: &Path, node: &str) -> Vec<Fi
         .collect()
 }
 
-/// What gres.conf defines for the node.
+/// What gres.conf defines for the node, and slurm.conf.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct OwnGres {
     /// How many GPUs; `None` if slurmd finds them itself, or the file names none.
     gpus: Option<u64>,
     /// The lines of the share's GRES.
     shares: Vec<Share>,
+    /// What slurm.conf says.
+    promised: Vec<NodeGres>,
 }
 
 /// A line about shares.
@@ -60,9 +62,9 @@ struct Share {
 }
 
 impl OwnGres {
-    /// What the file says about this node's GPUs and shares.
-    pub fn of(conf: &ConfFile, node: &str, share: &str) -> OwnGres {
-        let mut found = OwnGres::default();
+    /// What the files say about this node's GPUs and shares.
+    pub fn of((conf, slurm_conf): (&ConfFile, &ConfFile), node: &str, share: &str) -> OwnGres {
+        let mut found = OwnGres { promised: promised(slurm_conf, node), ..OwnGres::default() };
         let mut detects = false;
         for fields in conf.fields() {
             // Slurm uses the last value.
@@ -100,6 +102,28 @@ impl OwnGres {
     }
 }
 
+/// What the slurm.conf here defines for the node: its `Gres=`, or that of `NodeName=DEFAULT` before it.
+fn promised(conf: &ConfFile, node: &str) -> Vec<NodeGres> {
+    let (mut default, mut found) = ("", "");
+    for fields in conf.fields() {
+        let get = |key: &str| {
+            fields.iter().find(|(name, _)| name.eq_ignore_ascii_case(key)).map(|(_, value)| *value)
+        };
+        match (get("NodeName"), get("Gres")) {
+            (Some(names), Some(text)) if names.eq_ignore_ascii_case("DEFAULT") => default = text,
+            (Some(names), text) if hostlist::contains(names, node) == Some(true) => {
+                found = text.unwrap_or(default)
+            }
+            _ => {}
+        }
+    }
+    gres::read(found)
+}
+
+fn sum(all: &[NodeGres], name: &str) -> u64 {
+    all.iter().filter(|(found, ..)| found == name).map(|(.., count)| count).sum()
+}
+
 /// Compares the file with what slurmctld counts on the node, and with what the placement needs. `gpus` is how many
 /// exist.
 pub fn gres(
@@ -112,18 +136,19 @@ pub fn gres(
     let about = "gres.conf";
     let shown = path.display();
     let share = config.share_gres.as_str();
-    let sum = |name: &str| -> u64 {
-        counted.iter().filter(|(found, ..)| found == name).map(|(.., count)| count).sum()
-    };
     let mut findings = Vec::new();
     let shares: Option<u64> = own.shares.iter().map(|share| share.count).sum();
     let shares = shares.filter(|_| !own.shares.is_empty());
     for (name, here) in [("gpu", own.gpus), (share, shares)] {
-        let there = sum(name);
+        let there = sum(counted, name);
         if let Some(here) = here.filter(|here| *here != there) {
-            // slurmctld may not have read slurm.conf yet, so its number isn't the right one; but it decides which order
+            // Where slurmctld hasn't read slurm.conf yet, its number isn't the right one; but it decides which order
             // drains nothing.
-            let order = if here < there { SHRINKS } else { GROWS };
+            let order = match sum(&own.promised, name) {
+                agreed if agreed == there => "restart slurmd on this node",
+                _ if here < there => SHRINKS,
+                _ => GROWS,
+            };
             let fix = if name == "gpu" && there > u64::try_from(gpus).unwrap_or(u64::MAX) {
                 format!(
                     "slurm.conf: Gres= of this node with {gpus} gpu, and {shown}: the same; then {SHRINKS}"
@@ -135,7 +160,8 @@ pub fn gres(
             findings.push(Finding::wrong(about, said, fix));
         }
     }
-    let needs_all = config.placement == Placement::Follow && share == "mps" && gpus > 1 && sum(share) > 0;
+    let needs_all =
+        config.placement == Placement::Follow && share == "mps" && gpus > 1 && sum(counted, share) > 0;
     if needs_all && (own.shares.is_empty() || own.shares.iter().any(|share| !share.all)) {
         findings.push(Finding::wrong(
             about,
@@ -207,14 +233,35 @@ mod tests {
             (own, String::new(), "gpushare:320", vec![]),
         ] {
             let config = Config::parse(rules).unwrap().of_node("n1").clone();
-            let read = OwnGres::of(&conf(&text), "n1", &config.share_gres);
-            let found = super::gres(&config, &read, &gres::read(gres), Path::new("gres.conf"), 4);
+            let read = OwnGres::of((&conf(&text), &conf("")), "n1", &config.share_gres);
+            let counted = gres::read(gres);
+            let found = super::gres(&config, &read, &counted, Path::new("gres.conf"), 4);
             let found: Vec<&Finding> =
                 found.iter().filter(|finding| matches!(finding.status, Status::Wrong(_))).collect();
             assert_eq!(found.len(), wrong.len(), "{text} {gres}: {found:?}");
             for (finding, words) in found.iter().zip(wrong) {
                 assert!(finding.said.contains(words), "{finding:?}");
             }
+        }
+    }
+
+    #[test]
+    fn a_count_is_corrected_in_the_order_that_drains_nothing() {
+        let slurm_conf = |gres: &str| conf(&format!("NodeName=DEFAULT Gres=mps:400\nNodeName=n[1-2] {gres}"));
+        let config = Config::parse("Placement=follow\nUnitsPerGpu=100").unwrap().of_node("n1").clone();
+        for (slurm_conf, count, there, order) in [
+            (slurm_conf("CPUs=4"), 300, 400, "restart slurmd on this node"),
+            (slurm_conf("Gres=mps:400"), 500, 400, "restart slurmd on this node"),
+            (slurm_conf("Gres=gpu:4,mps:200"), 200, 400, SHRINKS),
+            (slurm_conf("Gres=gpu:4,mps:800"), 800, 400, GROWS),
+            (conf("NodeName=n3 Gres=mps:400"), 300, 400, SHRINKS),
+        ] {
+            let share = Share { count: Some(count), all: true };
+            let own = OwnGres { gpus: None, shares: vec![share], promised: promised(&slurm_conf, "n1") };
+            let counted = gres::read(&format!("mps:{there}"));
+            let found = super::gres(&config, &own, &counted, Path::new("gres.conf"), 1);
+            let [Finding { status: Status::Wrong(fix), .. }] = found.as_slice() else { panic!("{found:?}") };
+            assert_eq!(fix.split_once("; then ").map(|(_, order)| order), Some(order), "{count} of {there}");
         }
     }
 

@@ -109,6 +109,11 @@ pub fn daemon(
     Some(Finding::wrong(about, said, format!("restart {about}, after {first} and with plugins built for it")))
 }
 
+/// Whether slurmctld's plugin is on this machine.
+pub fn has_job_submit(settings: &Settings) -> bool {
+    in_dirs(settings.get("PluginDir"), JOB_SUBMIT).exists()
+}
+
 /// Checks job_submit_gpushare.so on a controller; elsewhere no program loads it. `installed` is slurmctld's version, if
 /// it was found.
 pub fn job_submit(settings: &Settings, installed: Option<Version>) -> Option<Finding> {
