@@ -84,18 +84,16 @@ impl<'a> Submission<'a> {
     /// From now on the request shows the partitions to which slurmctld will pass the job on. An update that names no
     /// partition leaves the job where it is. A text that is too long for any rule is refused as it is.
     pub fn follow_alternates(&mut self) {
-        if self.named().map_or(self.job_id().is_none(), |named| named.len() <= LONGEST)
-            && mended("alternates")
-        {
+        let moves = self.named().map_or(self.job_id().is_none(), |named| named.len() <= LONGEST);
+        if moves && mended("alternates") {
             self.partition = alternate::followed(|| request_of(self.description));
         }
     }
 
     /// An update that names just the partitions that the job has leaves it there, whatever these pass on.
     pub fn stays_in(&mut self, partition: Option<&[u8]>) {
-        if self.job_id().is_some() && self.named() == partition {
-            self.partition = None;
-        }
+        let stays = self.job_id().is_some() && self.named() == partition;
+        self.partition = self.partition.take().filter(|_| !stays);
     }
 
     /// The partitions that the user names.

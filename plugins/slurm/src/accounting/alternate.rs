@@ -20,9 +20,8 @@ static SEEN: AtomicI64 = AtomicI64::new(i64::MIN);
 pub(crate) fn followed<'r>(request: impl FnOnce() -> Request<'r>) -> Option<Vec<u8>> {
     // SAFETY: slurmctld's own variable, changed under its partition write lock.
     let changed = unsafe { slurm_sys::last_part_update };
-    let seen = SEEN.load(Ordering::Relaxed);
-    let seen = if seen >> 1 == changed { seen } else { looked(changed) };
-    if seen & 1 == 1 { in_alternates(&request()) } else { None }
+    let known = Some(SEEN.load(Ordering::Relaxed)).filter(|seen| seen >> 1 == changed);
+    if known.unwrap_or_else(|| looked(changed)) & 1 == 1 { in_alternates(&request()) } else { None }
 }
 
 /// Looks anew. Within the second of a change another may follow, so what was seen then isn't kept. A clock may be set
@@ -43,8 +42,7 @@ fn looked(changed: time_t) -> i64 {
 fn in_alternates(request: &Request) -> Option<Vec<u8>> {
     let look = |name: &[u8]| text::with_c_string(name, |name| partition::shown(name, to))?;
     let in_end = |name: &[u8]| end(name, look).unwrap_or_else(|| name.to_vec());
-    let all: Vec<Vec<u8>> = partition::named(request)?.into_iter().map(in_end).collect();
-    Some(all.join(&b','))
+    Some(partition::named(request)?.into_iter().map(in_end).collect::<Vec<_>>().join(&b','))
 }
 
 /// The partition to which this one passes its jobs on, perhaps an empty name; `None` if it takes them.
