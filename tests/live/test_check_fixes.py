@@ -47,7 +47,7 @@ def right(check_broken):
     check_broken.wait(lambda: wrong(check_broken) == {}, "a cluster without a fault")
 
 
-# Lines with a name that nothing has, and the name that may be meant.
+# Lines with a name that nothing has, and the name that may be meant. NODE is the cluster's node.
 NAMES = {
     "GovernedQOS=qos_laferty": "qos_lafferty",
     "GovernedQOS=normal,nosuch": None,
@@ -57,7 +57,7 @@ NAMES = {
     "ShareOnlyPartitions=nosuch": None,
     "GpuPartitions=P": "p",
     "PartitionName=nosuch MaxCPUsPerGpu=64": None,
-    "NodeName=titan9 Placement=own UnitsPerGpu=100": None,
+    "NodeName=NODEs Placement=own UnitsPerGpu=100": "NODE",
     "MaxCPUsPerGpu=a4O:64": "a40",
     "GpuWeight=a4O:8": "a40",
     "ShareSizes=25,50,200": None,
@@ -66,10 +66,12 @@ NAMES = {
 
 @pytest.mark.parametrize("line", NAMES)
 def test_a_misspelt_name_is_named_and_mended_by_its_fix(right, line):
-    right.ok(f"echo '{line}' >>{RULES}")
+    node = right.ok("hostname -s").strip()
+    meant = (NAMES[line] or "").replace("NODE", node)
+    right.ok(f"echo '{line.replace('NODE', node)}' >>{RULES}")
     key = line.split("=")[0]
     found = wrong(right)
-    assert key in found and (NAMES[line] is None or f"did you mean '{NAMES[line]}'?" in found[key]["said"]), found
+    assert key in found and (not meant or f"did you mean '{meant}'?" in found[key]["said"]), found
     # No other fix follows the misspelt name.
     others = {"TRESBillingWeights", "AccountingStorageTRES", "QOS"} & set(found) - {key}
     assert all("first the names" in found[other]["fix"] for other in others), found

@@ -269,7 +269,8 @@ def test_tasks_whose_gpus_are_counted_change_by_a_command_of_its_own(count, othe
 
 
 def test_a_share_outlives_no_reservation_for_shares(count):
-    """Slurm holds what waits for a reservation that has ended; its user may release it."""
+    """Slurm holds what waits for a reservation that has ended; its user may release it. Under priority/basic, a change
+    of its nice value releases it too."""
     with count.rules("ShareReservations=course"):
         resv = "reservation=course_1"
         count.cluster.ok(f"scontrol create {resv} starttime=now duration=60 users=alice nodes=n2 flags=ignore_jobs")
@@ -280,10 +281,11 @@ def test_a_share_outlives_no_reservation_for_shares(count):
         ended = lambda: count.cluster.run(f"scontrol show {resv}").returncode
         count.cluster.wait(ended, "the end of the reservation", patience=90)
         for job in jobs:
-            seen = len(count.cluster.log("slurmctld"))
-            result = count.cluster.run(f"scontrol release {job}", "alice")
-            assert result.returncode, "released"
-            assert "refused GS121" in count.cluster.log("slurmctld")[seen:], result.stderr
+            for release in (f"scontrol release {job}", f"scontrol update job={job} Nice=1"):
+                seen = len(count.cluster.log("slurmctld"))
+                result = count.cluster.run(release, "alice")
+                assert result.returncode, release
+                assert "refused GS121" in count.cluster.log("slurmctld")[seen:], result.stderr
 
 
 def test_an_update_of_many_large_jobs_ends_after_some(count):
@@ -295,7 +297,7 @@ def test_an_update_of_many_large_jobs_ends_after_some(count):
     ).strip()
     assert count.update(f"{array}_[0-11]", "Comment=x").returncode == 0
     for task in range(11):  # each is a record of its own
-        assert count.update(f"{array}_{task}", "Nice=1").returncode == 0
+        assert count.update(f"{array}_{task}", f"Comment={task}").returncode == 0
     seen = len(count.cluster.log("slurmctld"))
     result = count.update(array, "partition=all")
     log = count.cluster.log("slurmctld")[seen:]
