@@ -40,6 +40,16 @@ pub fn prolog(program: &'static str) {
     run(program, false, work, |why| give_up(&format!("{program}: {why}")));
 }
 
+/// Starts the MPS daemon of a job again, which has ended although the job runs. Needs `SLURM_JOB_ID`.
+pub fn heal(program: &'static str) {
+    let work = || {
+        if let Err(error) = restart_daemon() {
+            log::error!("{error}");
+        }
+    };
+    run(program, false, work, |_| Ok(()));
+}
+
 /// Takes a job's GPU back. Needs the environment of slurmd's epilog.
 pub fn epilog(program: &'static str) {
     // A child would take as long as the work, which is then in files of root's in /run alone.
@@ -202,6 +212,21 @@ fn node_name() -> Option<String> {
 fn config(slurm_conf: &Path, node: Option<&str>) -> Result<NodeConfig, LoadError> {
     let path = config::find(slurm_conf, Path::new(config::FALLBACK));
     Ok(NodeConfig::load(&path, node)?.unwrap_or_default())
+}
+
+fn restart_daemon() -> Result<(), RunError> {
+    let (id, _) = id_and_restart(variable)?;
+    let ledger = Ledger::system();
+    let restart = || {
+        let config = config(&slurm_conf(), node_name().as_deref())?;
+        let Some(entry) = ledger.find(id)? else { return Ok(()) };
+        match mps::prepare(&config, &ledger, &entry).map_err(WorkError::NoDaemon)? {
+            Prepared::None | Prepared::There => {}
+            Prepared::Started(started) => report::started(id, &started),
+        }
+        Ok(())
+    };
+    restart().map_err(|why| RunError::Job { id, why })
 }
 
 /// Prepares the job's MPS daemon. Without one, the job fails or runs without MPS.

@@ -7,5 +7,10 @@
 #![forbid(unsafe_code)]
 
 fn main() {
-    gpushare_prolog::prolog("gpushare-prolog");
+    // slurmd passes no arguments; spank_gpushare.so does.
+    if std::env::args_os().nth(1).is_some_and(|word| word == "heal") {
+        gpushare_prolog::heal("gpushare-prolog");
+    } else {
+        gpushare_prolog::prolog("gpushare-prolog");
+    }
 }

@@ -181,6 +181,7 @@ unfenced = placed_clusters(
 )
 # The same with NVIDIA's own MPS daemon for each user and GPU.
 mps = clusters("mps", conf=[EXAMPLES / "surf-mps"], nvidia=True, cgroup=either, locked_maps=True)
+haunted_node = clusters("haunted", conf=[EXAMPLES / "surf-mps"], nvidia=True, cgroup=either)
 # Nodes of their own with such daemons: one's name services can differ from the controller's.
 mps_nodes = clusters(
     "mpsn", conf=[EXAMPLES / "own", CASES / "nodes", CASES / "nodes-own", CASES / "own-mps"], nvidia=True, cgroup="v2",

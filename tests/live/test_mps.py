@@ -291,7 +291,8 @@ def test_a_user_who_kills_their_daemon_at_each_start_harms_no_other(node):
 
 
 def test_a_script_that_ends_the_daemon_is_named(node):
-    """As many sites' job scripts do at their end; the user's other job on that GPU has the same daemon."""
+    """As many sites' job scripts do at their end; the user's other job on that GPU has the same daemon. Without systemd
+    no step can start it again: it would be in the step's cgroup."""
     go = "until [ -e /lab/out/go ]; do sleep 0.1; done"
     for _ in range(3):
         node.start(FULL, user="bob")

@@ -35,6 +35,11 @@ def prepared(with_systemd):
     return with_systemd
 
 
+@pytest.fixture(scope="module")
+def with_client(with_systemd):
+    client.install_cuda(with_systemd)
+
+
 @pytest.fixture
 def node(prepared):
     """Every test begins and ends with an idle node without any daemon or unit of ours, failed ones included."""
@@ -467,3 +472,24 @@ def test_a_sites_own_unit_is_shown_and_ends_as_the_page_says(node):
         assert holder(node) == ours and lives(node, ours) and answers(node)
     finally:
         node.run("systemctl disable --now site-mps; rm /etc/systemd/system/site-mps.service; systemctl daemon-reload")
+
+
+def test_the_next_step_starts_a_daemon_again_that_a_script_has_ended(node, with_client):
+    """As many sites' job scripts do at their end; the user's other job on that GPU has the same daemon."""
+    go = "until [ -e /lab/out/go ]; do sleep 0.1; done"
+    share = "--gres=mps:20"
+    for _ in range(3):
+        node.start("--gres=mps:80", user="bob")
+    script = f"{go}; srun -n2 {client.CUDA_CLIENT}; srun -n1 {client.CUDA_CLIENT}; true"
+    job, gpu = node.start("-n2", share, script=script)
+    quits = "echo quit -t 1 | nvidia-cuda-mps-control; rm -rf $CUDA_MPS_PIPE_DIRECTORY/*"
+    node.finished(node.sbatch(share, script=quits))
+    node.wait(lambda: node.run(f"[ -e {DIR}/{gpu}.{ALICE}/pipe/control ]").returncode, "the end of the daemon")
+    node.ok("touch /lab/out/go")
+    try:
+        assert node.finished(job) == "COMPLETED", node.output(job)
+    finally:
+        node.ok("rm /lab/out/go")
+    said = node.output(job)
+    assert re.findall(r"cuInit=(\d+)", said) == ["805"] * 3, said
+    assert said.count("It has been started again for this step") == 1, said

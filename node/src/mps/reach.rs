@@ -75,17 +75,20 @@ impl Reach {
     pub fn fault(&self) -> Option<Unreachable> {
         if let Err(why) = self.socket() {
             let pipe = self.pipe.clone();
-            let has_ended =
-                matches!(&why, SocketError::Look(error) if error.kind() == io::ErrorKind::NotFound);
-            let why = if has_ended && self.sees_folder() {
-                Unreachable::Ended(pipe)
-            } else {
-                Unreachable::Socket(pipe, why)
-            };
+            let why =
+                if self.has_ended() { Unreachable::Ended(pipe) } else { Unreachable::Socket(pipe, why) };
             return (!self.may_run_without).then_some(why);
         }
         let (Some(daemons), ours) = (self.shm, identity(Path::new(SHM)).ok()) else { return None };
         (ours != Some(daemons)).then_some(Unreachable::Shm)
+    }
+
+    /// Whether the daemon's folder has no socket any more: the daemon has ended, or its user has removed it.
+    #[must_use]
+    pub fn has_ended(&self) -> bool {
+        let is_missing =
+            |why| matches!(why, SocketError::Look(error) if error.kind() == io::ErrorKind::NotFound);
+        self.socket().is_err_and(is_missing) && self.sees_folder()
     }
 
     /// Whether the daemon's folder is there, which only root can change: then it is not a container that hides it.

@@ -59,6 +59,11 @@ impl Step<'_> {
         self.number(slurm_sys::S_JOB_UID)
     }
 
+    /// The main group of the job's user.
+    pub fn group_id(self) -> Option<u32> {
+        self.number(slurm_sys::S_JOB_GID)
+    }
+
     /// The number of tasks of this step on this node.
     pub fn local_tasks(self) -> u32 {
         self.number(slurm_sys::S_JOB_LOCAL_TASK_COUNT).unwrap_or(1)

@@ -23,6 +23,7 @@
 
 mod cgroup;
 mod error;
+mod heal;
 mod step;
 
 use std::os::unix::fs::MetadataExt;
@@ -166,6 +167,9 @@ fn after_a_fork(step: Step, fenced: &mut Fenced) {
             FenceState::Failed(reason)
         }
     };
+    if fenced.is_healed && fenced.refused.is_none() {
+        log::error!("gpushare: {}", heal::NOTICE);
+    }
     match &verdict {
         FenceState::Failed(reason) if step.kind() == Kind::Extern => {
             tell_the_other_steps(step, reason);

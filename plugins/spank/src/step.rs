@@ -7,20 +7,21 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use gpushare_node::config::{self, NodeConfig, OnMpsFailure, Placement};
+use gpushare_node::config::{self, NodeConfig, Placement};
 use gpushare_node::environment;
 use gpushare_node::fence::Fence;
 use gpushare_node::fence::mend::Mender;
 use gpushare_node::gpu::foreign::Foreign;
 use gpushare_node::gpu::{Gpu, Roots};
 use gpushare_node::ledger::{Entry, Holding, Ledger, LedgerError, Witness};
-use gpushare_node::mps::{Reach, reach};
+use gpushare_node::mps::Reach;
 use gpushare_slurm::daemon;
 use gpushare_slurm::shared_page::SharedPage;
 use gpushare_slurm::spank::{Kind, Step};
 
 use crate::cgroup::{Known, StepFence, mender};
 use crate::error::{Refused, RulesError, StepError};
+use crate::heal;
 
 /// Variables that Slurm sets in every step of a job with a share of that GRES, whatever the user has set.
 const SHARE_VARIABLES: [(&str, &str); 2] =
@@ -55,6 +56,8 @@ pub struct Prepared {
     known: Known,
     /// What the step's programs must find to reach the job's MPS daemon.
     reach: Option<Reach>,
+    /// The daemon had ended, and was started again.
+    is_healed: bool,
     /// The fence around these GPUs, so that /dev is searched only once.
     fence: Option<(Vec<Gpu>, Fence)>,
     /// Opens the job's GPU again if this fence never comes.
@@ -79,6 +82,8 @@ pub struct Fenced {
     pub variables: Vec<(String, String)>,
     /// What its programs must find to reach their MPS daemon.
     pub reach: Option<Reach>,
+    /// The daemon had ended, and was started again.
+    pub is_healed: bool,
     /// Slurm's index of a share's GPU.
     pub share_gpu: Option<u32>,
     /// Tells the tasks whether the fence is up.
@@ -148,9 +153,10 @@ impl StepState {
         let is_ours = |entry: &Entry| is_of(entry, step, witness) && entry.has_gpus();
         let found = Ledger::system().find(job_id).ok().flatten();
         let entry = found.filter(is_ours).map(|entry| complete(config, entry));
-        if let Some(entry) = &entry {
-            let may_run_without = config.on_mps_failure == OnMpsFailure::Run;
-            prepared.reach = entry.given.daemon.as_deref().map(|folder| reach(folder, may_run_without));
+        if let Some(entry) =
+            entry.as_ref().filter(|entry| entry.failure.is_none() && step.kind() != Kind::Extern)
+        {
+            (prepared.reach, prepared.is_healed) = heal::daemon(config, entry, step);
         }
         let opens = entry.as_ref().is_some_and(|entry| widens(config, entry));
         if step.kind() == Kind::Extern {
@@ -187,6 +193,7 @@ impl StepState {
         if let StepState::Fenced(fenced) = self {
             fenced.fence.knows(prepared.known);
             fenced.reach = prepared.reach;
+            fenced.is_healed = prepared.is_healed;
         }
     }
 }
@@ -324,6 +331,7 @@ fn fenced(step: Step, fence: Fence) -> Result<Fenced, StepError> {
         fence: StepFence::of(fence),
         variables: Vec::new(),
         reach: None,
+        is_healed: false,
         share_gpu: None,
         page,
         forked: 0,

@@ -1,0 +1,49 @@
+//! Starts a share's MPS daemon again before a step of its job, if the daemon has ended: job scripts of many sites tell
+//! it to quit at their end, and the user's other jobs on that GPU have the same one. gpushare-prolog does it, as for a
+//! new job.
+
+use std::time::Duration;
+
+use gpushare_node::config::{NodeConfig, OnMpsFailure};
+use gpushare_node::exec::{ask, installed, own, program};
+use gpushare_node::ledger::Entry;
+use gpushare_node::mps::{Reach, reach};
+use gpushare_slurm::spank::Step;
+
+/// What the job's user reads.
+pub const NOTICE: &str = "the MPS daemon that your jobs on this GPU share had ended: one of your programs told it to \
+                          quit or removed CUDA_MPS_PIPE_DIRECTORY. It has been started again for this step; programs \
+                          that were running there have lost their GPU";
+
+/// What slurmd gave slurmstepd, and the prolog needs.
+const SLURMS: [&str; 2] = ["SLURM_CONF", "SLURMD_NODENAME"];
+/// How many times `MpsTimeout` a daemon's start may take: it may have to be started without systemd then.
+const TIMES: u32 = 2;
+const LEAST: Duration = Duration::from_secs(1);
+
+/// What the job's programs must find to reach their daemon, and whether it was started again. As root.
+pub fn daemon(config: &NodeConfig, entry: &Entry, step: Step) -> (Option<Reach>, bool) {
+    let Some(folder) = entry.given.daemon.as_deref() else { return (None, false) };
+    let found = || reach(folder, config.on_mps_failure == OnMpsFailure::Run);
+    if !found().has_ended() {
+        return (Some(found()), false);
+    }
+    let mut prolog = program(&installed(&own(), "gpushare-prolog"));
+    let numbers = [
+        ("SLURM_JOB_ID", step.job_id()),
+        ("SLURM_JOB_UID", step.user_id()),
+        ("SLURM_JOB_GID", step.group_id()),
+    ];
+    prolog
+        .arg("heal")
+        .envs(numbers.into_iter().filter_map(|(name, number)| Some((name, number?.to_string()))));
+    prolog.envs(SLURMS.iter().filter_map(|name| Some((name, std::env::var_os(name)?))));
+    let answer = ask(&mut prolog, "", LEAST + TIMES * config.mps_timeout);
+    let reach = found();
+    let is_healed = !reach.has_ended();
+    if !is_healed {
+        let why = answer.map_or_else(|error| error.to_string(), |answer| answer.first_line());
+        log::error!("spank/gpushare: job {}: its MPS daemon can't be started again: {why}", entry.key.id);
+    }
+    (Some(reach), is_healed)
+}
