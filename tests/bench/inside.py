@@ -1,41 +1,19 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Time inside job_submit() of a real slurmctld, gpushare's and job_submit/lua's, for the same submissions; and that of
-gpushare as it was at another commit. Touches its own box, and target/before, where such builds stay.
+gpushare as it was at another commit. Touches its own box.
 """
 
-import os
 import shutil
-import subprocess
 from pathlib import Path
 from statistics import median
 
+import before as commits
 from boxes import HERE, TOP, Box, compiled
 from stats import row
 
 # In timed.c's order. A multiple of three and four a visit, so that all of them have their turn.
 SIDES = ["gpushare", "lua", "look-up alone"]
 VISIT = 24
-
-
-def built(commit, release):
-    """gpushare's plugin as it was at COMMIT, for RELEASE: a file of this machine."""
-    git = lambda *words: subprocess.run(["git", "-C", TOP, *words], check=True, stdout=subprocess.PIPE).stdout
-    commit = git("rev-parse", "--short=12", f"{commit}^{{commit}}").decode().strip()
-    folder = TOP / "target/before"
-    plugin = folder / f"{commit}-{release}.so"
-    if not plugin.exists():
-        print(f"bench: building {commit} for Slurm {release}", flush=True)
-        source = folder / "source"
-        shutil.rmtree(source, ignore_errors=True)
-        source.mkdir(parents=True)
-        subprocess.run(["tar", "-x", "-C", source], input=git("archive", commit), check=True)
-        include = subprocess.run([TOP / "tests/lab/lab", "include", release], check=True, stdout=subprocess.PIPE).stdout
-        build = ["packaging/cargo", "build", "--quiet", "--locked", "--release", "-p", "job_submit_gpushare"]
-        slurm = {**os.environ, "SLURM_INCLUDE_DIR": include.decode().strip()}
-        subprocess.run([*build, "--target-dir", source / "target"], cwd=source, env=slurm, check=True)
-        shutil.copy(source / "target/release/libjob_submit_gpushare.so", plugin)
-        shutil.rmtree(source)
-    return commit, plugin
 
 
 def restart(box):
@@ -63,7 +41,7 @@ def measure(release, folder, rounds, blocks, before=None):
         client = box.client(compiled(HERE / "submit.c", release, Path(folder) / "submit", "-lslurm"), user="alice")
         box.install(plugin, box.plugin_folder())
         if before:
-            before, plugin = built(before, release)
+            before, plugin = commits.plugin(before, release)
             box.install(shutil.copy(plugin, Path(folder) / "job_submit_before.so"), box.plugin_folder())
         for _ in range(rounds):
             restart(box)
