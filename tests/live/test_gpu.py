@@ -36,7 +36,7 @@ BROKEN = {
         "raised": "raised its variable", "foreign": "no foreign process", "idle": "not the 512 MiB", "end": "processes",
     }),
     "spread slow": ("per_user", {
-        "fault-per-user": "another user's too", "nvml": "90", "prolog": "more than NvmlTimeout",
+        "fault-per-user": "another user's too", "nvml": "(NvmlTimeout=", "prolog": "more than NvmlTimeout",
     }),
     "wound": ("multiuser", {"fault-multiuser": "no new job of alice"}),
 }
