@@ -436,8 +436,26 @@ def test_a_daemon_is_no_jobs_own_wherever_the_prolog_runs(mps_by_whom):
     node.wait(lambda: node.run(f"ls -A {DIR}").stdout + node.run(ALL_MPS).stdout == "", "the daemons' end")
 
 
-def test_a_user_whom_only_slurmd_knows_has_a_daemon(mps_nodes):
+# Slurm's own credentials, which bring the user's ids.
+CLIENT_IDS = """
+    mkdir -p /run/slurmdbd && chown slurm: /run/slurmdbd
+    head -c 1024 /dev/urandom >/etc/slurm/slurm.key && chown slurm: /etc/slurm/slurm.key && chmod 600 /etc/slurm/slurm.key
+    printf '%s\\n' AuthType=auth/slurm CredType=cred/slurm AuthInfo=use_client_ids >>/etc/slurm/extra.conf
+    sed -i s,auth/munge,auth/slurm, /etc/slurm/slurmdbd.conf
+    for daemon in slurmd slurmctld slurmdbd; do /lab/service stop $daemon; done
+    for daemon in slurmdbd slurmctld; do /lab/service start $daemon; done
+    # slurmd's socket is there too.
+    chown root: /run/slurm && /lab/service start slurmd"""
+
+
+@pytest.mark.parametrize("by", ["munge", "slurm"])
+def test_a_user_whom_only_slurmd_knows_has_a_daemon(mps_nodes, by):
     """As with nss_slurm or use_client_ids: the node's name services don't know the user, and the credential does."""
+    if by == "slurm":
+        if not mps_nodes.newer_than("23.02"):
+            pytest.skip("22.05 has no auth/slurm")
+        mps_nodes.ok(CLIENT_IDS, timeout=90)
+        mps_nodes.wait(lambda: mps_nodes.run("sinfo -h -n n1 -t idle -o %n").stdout, "the node")
     client.install_cuda(mps_nodes)
     mps_nodes.ok(
         "for file in passwd group; do grep -v ^alice: /etc/$file >/lab/out/$file && "
@@ -446,6 +464,7 @@ def test_a_user_whom_only_slurmd_knows_has_a_daemon(mps_nodes):
     assert mps_nodes.run("getent passwd alice", node="n1").returncode == 2
     ask = f"{CLIENT}; grep -h ^process= {DIR}/0.{ALICE}/state"
     said = mps_nodes.ok(["srun", "-w", "n1", "--gres=gpushare:40", "bash", "-c", ask], "alice")
+    assert mps_nodes.ok("scontrol show config | grep ^AuthType").split()[-1] == f"auth/{by}"
     assert NO_SERVER in said and "process=" in said, said
     mps_nodes.wait(lambda: not mps_nodes.run(f"ls -A {DIR}", node="n1").stdout, "the daemon's end")
     assert "no user" not in mps_nodes.log("syslog")
