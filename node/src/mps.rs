@@ -140,6 +140,7 @@ pub fn prepare(config: &NodeConfig, ledger: &Ledger, entry: &Entry) -> Result<Pr
                         locked_daemon.end()?
                     }
                     MpsError::Faulty(_) => {}
+                    _ if locked_daemon.is_quitting(process) => {}
                     _ => return Err(MpsError::InUse(others, Box::new(why))),
                 }
                 healed = Some(why.to_string());

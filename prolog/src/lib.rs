@@ -246,14 +246,11 @@ fn prepare_mps(node: Node, entry: &Entry) -> Result<(), WorkError> {
     Err(if fails { fail(node, entry, why) } else { why })
 }
 
-/// Marks a job as one that can't run here. Gives the reason back, with that of a mark that can't be written.
+/// Marks a job that was placed as one that can't run here, unless its epilog has run meanwhile. Gives the reason back,
+/// with that of a mark that can't be written.
 fn fail(node: Node, entry: &Entry, why: WorkError) -> WorkError {
-    let marked = node
-        .ledger
-        .lock(LOCK_WAIT)
-        .and_then(|ledger| ledger.fail(entry.key, entry.user_id, &why.to_string()));
-    match marked {
-        Ok(()) => why,
+    match node.ledger.fail_recorded(entry.key, &why.to_string(), LOCK_WAIT) {
+        Ok(_) => why,
         Err(error) => WorkError::Unmarked(Box::new(why), error),
     }
 }

@@ -45,7 +45,8 @@ def measure(release, folder, rounds, blocks, before=None):
         if before:
             # In a box of its own: it can't read today's ledger.
             before, programs = commits.programs(before, release)
-            launchers["before"] = boxes.enter_context(node("node-before", release, folder, programs)).client(launch), "share"
+            old = boxes.enter_context(node("node-before", release, folder, programs))
+            launchers["before"] = (old.client(launch), "share")
 
         def visit(side):
             client, word = launchers[side]

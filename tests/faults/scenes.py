@@ -32,6 +32,10 @@ def epilog(job, **more):
     return "gpushare-epilog", job, None, more
 
 
+def heal(job, **more):
+    return "heal", job, None, more
+
+
 def step(what, job, *words):
     return "step", job, (what, str(job), *map(str, words)), {}
 
@@ -72,6 +76,15 @@ def alices(node):
     node.prolog(1, 40, user=ALICE)
 
 
+def alices_ended(node):
+    """A script of hers has told it to quit."""
+    alices(node)
+    for pid in strangers():
+        os.kill(pid, signal.SIGKILL)
+    for socket in MPS.glob("*/pipe/control"):
+        socket.unlink()
+
+
 SCENES = [
     Scene("first jobs", [prolog(1), prolog(2), prolog(3)], nothing),
     Scene("one leaves, one comes", [prolog(3), epilog(1), STATUS]),
@@ -90,6 +103,10 @@ SCENES = [
     Scene("one daemon for two", [prolog(1, user=ALICE), prolog(2, user=ALICE), epilog(1)], nothing, 1, 0.25),
     Scene("a daemon changes hands", [prolog(2, user=ALICE), epilog(1), STATUS], alices, 1, 0.25),
     Scene("a daemon and its own epilog", [prolog(2, user=ALICE), epilog(2), epilog(1)], alices, 1, 0.25, True),
+    Scene("a step heals", [heal(1, user=ALICE), prolog(2, user=ALICE), STATUS], alices_ended, 1, 0.25),
+    Scene(
+        "a step heals and its epilog", [heal(1, user=ALICE), epilog(1), prolog(2, user=BOB)], alices_ended, 1, 0.25, True,
+    ),
 ]
 
 
@@ -130,7 +147,8 @@ class Stage:
         elif name == "step":
             command, variables = [STEP, *words], {}
         else:
-            command, variables = [PROGRAMS / name], self.node.variables(job, words, **rest)
+            command = [PROGRAMS / "gpushare-prolog", "heal"] if name == "heal" else [PROGRAMS / name]
+            variables = self.node.variables(job, words, **rest)
             more["has_worker"] = True
         started = held.Held(self.tools / "hold", command, variables, **more)
         # What was to be read while it ran.

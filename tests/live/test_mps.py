@@ -439,7 +439,7 @@ def test_a_daemon_is_no_jobs_own_wherever_the_prolog_runs(mps_by_whom):
 # Slurm's own credentials, which bring the user's ids.
 CLIENT_IDS = """
     mkdir -p /run/slurmdbd && chown slurm: /run/slurmdbd
-    head -c 1024 /dev/urandom >/etc/slurm/slurm.key && chown slurm: /etc/slurm/slurm.key && chmod 600 /etc/slurm/slurm.key
+    install -o slurm -m 600 <(head -c 1024 /dev/urandom) /etc/slurm/slurm.key
     printf '%s\\n' AuthType=auth/slurm CredType=cred/slurm AuthInfo=use_client_ids >>/etc/slurm/extra.conf
     sed -i s,auth/munge,auth/slurm, /etc/slurm/slurmdbd.conf
     for daemon in slurmd slurmctld slurmdbd; do /lab/service stop $daemon; done

@@ -78,6 +78,20 @@ fn processes() -> impl Iterator<Item = u32> {
     names.filter_map(|found| found.file_name().to_str()?.parse().ok())
 }
 
+/// Whether the process ends within `patience`, which nobody tells it to.
+pub fn ends_by_itself(process: Process, patience: Duration) -> bool {
+    let end = Instant::now() + patience;
+    loop {
+        if of(process.pid) != Some(process) || is_dead(process.pid) {
+            return true;
+        }
+        if Instant::now() >= end {
+            return false;
+        }
+        std::thread::sleep(PAUSE);
+    }
+}
+
 /// Kills what is left of a daemon, and waits until it is gone.
 ///
 /// # Errors
