@@ -21,7 +21,6 @@ mod nodes;
 mod plot;
 mod progress;
 mod report;
-mod sacct;
 mod source;
 mod sweep;
 mod text;
@@ -29,6 +28,7 @@ mod text;
 use crate::error::FileError;
 use crate::explain::past::{Judge, Release};
 use crate::period::{self, Period};
+use gpushare_slurm_text::sacct;
 use gpushare_terminal::{Answer, json};
 
 use crate::explain;

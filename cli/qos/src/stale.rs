@@ -4,34 +4,26 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use gpushare_slurm_text::{assoc_mgr, own};
+
 use super::lines;
 
-/// sacctmgr's arguments for the database's QOSes.
-pub const IN_DATABASE: [&str; 4] = ["-nP", "show", "qos", "format=id,name"];
-
-/// scontrol's arguments for slurmctld's QOSes.
-pub const IN_SLURMCTLD: [&str; 4] = ["-o", "show", "assoc_mgr", "flags=qos"];
-
-/// The changes that slurmctld has missed, as text; empty if it is right, or keeps no QOSes at all.
+/// The changes that slurmctld has missed, as text; empty if it is right, or keeps no QOSes at all. The texts are the
+/// answers to [`own::NUMBERS`] and [`assoc_mgr::QOSES`].
 pub fn missed(database: &str, slurmctld: &str) -> Vec<String> {
-    let known: BTreeSet<(&str, &str)> = lines(slurmctld).filter_map(qos_in_slurmctld).collect();
+    let known: BTreeSet<(&str, &str)> =
+        assoc_mgr::qoses(slurmctld).map(|qos| (qos.name, qos.number)).collect();
     if known.is_empty() {
         return Vec::new();
     }
     let there: BTreeMap<&str, &str> =
-        lines(database).filter_map(|line| line.split_once('|')).map(|(id, name)| (name, id)).collect();
+        lines(database).filter_map(own::number).map(|(id, name)| (name, id)).collect();
     let removed = known.iter().filter(|(name, id)| there.get(name) != Some(id)).map(|(name, _)| {
         let older = if there.contains_key(name) { "an older" } else { "the removed" };
         format!("it has {older} '{}'", name.escape_debug())
     });
     let unknown = there.iter().filter(|(name, id)| !known.contains(&(**name, **id)));
     removed.chain(unknown.map(|(name, _)| format!("it has no '{}'", name.escape_debug()))).collect()
-}
-
-/// `QOS=q(7) …` → q, 7
-fn qos_in_slurmctld(line: &str) -> Option<(&str, &str)> {
-    let first = line.split_whitespace().next()?;
-    first.strip_prefix("QOS=")?.strip_suffix(')')?.rsplit_once('(')
 }
 
 #[cfg(test)]

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use gpushare_slurm_text::own;
+
 use super::tree::Tree;
 use super::{MARK, ReadError, lines};
 use crate::config::field::FIELDS;
@@ -40,10 +42,7 @@ impl Qos {
 
 /// sacctmgr's arguments for [`qoses`].
 pub fn ask_qoses() -> Vec<String> {
-    let columns: Vec<&str> = FIELDS.iter().map(|field| field.column).collect();
-    // The description may contain any text, so it comes last.
-    let format = format!("format=name,{},description", columns.join(","));
-    ["-nP", "show", "qos", &format].map(str::to_owned).to_vec()
+    own::qoses(FIELDS.iter().map(|field| field.column))
 }
 
 /// Reads the QOSes.
@@ -55,14 +54,12 @@ pub fn qoses(text: &str) -> Result<BTreeMap<String, Qos>, ReadError> {
 }
 
 fn qos(line: &str) -> Result<(String, Qos), ReadError> {
-    let mut columns = line.splitn(FIELDS.len() + 2, '|');
-    let mut next = || columns.next().ok_or_else(|| ReadError::Short(line.to_owned()));
-    let name = next()?.to_owned();
+    let short = || ReadError::Short(line.to_owned());
+    let (name, columns, description) = own::qos(line, FIELDS.len()).ok_or_else(short)?;
     let mut settings = Settings::new();
-    for field in &FIELDS {
-        let text = next()?;
+    for (field, text) in FIELDS.iter().zip(columns) {
         let value = printed(field, text).map_err(|_| ReadError::Value {
-            qos: name.clone(),
+            qos: name.to_owned(),
             field: field.name,
             text: text.to_owned(),
         })?;
@@ -70,31 +67,7 @@ fn qos(line: &str) -> Result<(String, Qos), ReadError> {
             settings.insert(field.name, value);
         }
     }
-    Ok((name, Qos { description: next()?.to_owned(), settings }))
-}
-
-/// sacctmgr's arguments for [`Tree::read`]: each association's own QOSes, not what it inherits.
-pub fn ask_associations(cluster: &str) -> Vec<String> {
-    let cluster = format!("cluster={cluster}");
-    let words = [
-        "-nP",
-        "show",
-        "assoc",
-        "WOPInfo",
-        "WithRawQOSLevel",
-        "where",
-        &cluster,
-        "format=account,user,partition,qos,defaultqos",
-    ];
-    words.map(str::to_owned).to_vec()
-}
-
-/// sacctmgr's arguments for the other half, because the first query omits the accounts' parents.
-pub fn ask_parents(cluster: &str) -> Vec<String> {
-    let cluster = format!("cluster={cluster}");
-    ["-nP", "show", "assoc", "where", &cluster, "user=", "format=account,parentname"]
-        .map(str::to_owned)
-        .to_vec()
+    Ok((name.to_owned(), Qos { description: description.to_owned(), settings }))
 }
 
 #[cfg(test)]

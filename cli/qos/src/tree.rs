@@ -5,6 +5,8 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
+use gpushare_slurm_text::own;
+
 use super::{ROOT, ReadError, lines};
 
 /// An association's own setting.
@@ -90,19 +92,18 @@ impl Tree {
     pub fn read(associations: &str, parents: &str) -> Result<Tree, ReadError> {
         let mut tree = Tree::default();
         for line in lines(associations) {
-            let mut columns = line.split('|');
-            let mut next = || columns.next().ok_or_else(|| ReadError::Short(line.to_owned()));
-            let (account, user, partition) = (next()?.to_owned(), next()?.to_owned(), next()?.to_owned());
-            let (own, default) = (Own::parse(next()?), next()?.to_ascii_lowercase());
-            tree.insert(Association { account, user, partition, own, default });
+            let own::Association { account, user, partition, qoses, default_qos } =
+                own::association(line).ok_or_else(|| ReadError::Short(line.to_owned()))?;
+            tree.insert(Association {
+                account: account.to_owned(),
+                user: user.to_owned(),
+                partition: partition.to_owned(),
+                own: Own::parse(qoses),
+                default: default_qos.to_ascii_lowercase(),
+            });
         }
-        for line in lines(parents) {
-            if let Some((account, parent)) = line.split_once('|')
-                && !parent.is_empty()
-            {
-                tree.parents.insert(account.to_owned(), parent.trim_end_matches('|').to_owned());
-            }
-        }
+        let above = lines(parents).filter_map(own::parent);
+        tree.parents.extend(above.map(|(account, parent)| (account.to_owned(), parent.to_owned())));
         if !tree.accounts.contains_key(ROOT) {
             return Err(ReadError::NoRoot);
         }

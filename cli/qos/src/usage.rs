@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use super::lines;
+use gpushare_slurm_text::assoc_mgr::{self, Qos};
 
 /// What the running jobs of a QOS have in total.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -15,32 +15,13 @@ pub struct Usage {
 
 /// The usage by name of the QOS. Omits what can't be read, because it is only displayed.
 pub fn read(text: &str) -> HashMap<String, Usage> {
-    lines(text).filter_map(one).collect()
+    assoc_mgr::qoses(text).map(|qos| (qos.name.to_owned(), one(&qos))).collect()
 }
 
-/// `QOS=q(7) … GrpJobs=N(3) … GrpTRES=cpu=32(8),gres/gpu:a40=4(2) …`
-fn one(line: &str) -> Option<(String, Usage)> {
-    let mut words = line.split_whitespace();
-    let name = words.next()?.strip_prefix("QOS=")?.rsplit_once('(')?.0.to_owned();
-    let mut usage = Usage::default();
-    for word in words {
-        if let Some(jobs) = word.strip_prefix("GrpJobs=") {
-            usage.jobs = in_brackets(jobs).map_or(0, |(_, used)| used);
-        }
-        if let Some(all) = word.strip_prefix("GrpTRES=") {
-            let of = |part: &str| in_brackets(part).map(|(name, used)| (name.to_owned(), used));
-            let named = all.split(',').filter_map(of);
-            usage.tres =
-                named.filter_map(|(name, used)| Some((name.rsplit_once('=')?.0.to_owned(), used))).collect();
-        }
-    }
-    Some((name, usage))
-}
-
-/// `cpu=32(8)` → `cpu=32`, 8
-fn in_brackets(text: &str) -> Option<(&str, u64)> {
-    let (before, used) = text.strip_suffix(')')?.rsplit_once('(')?;
-    Some((before, used.parse().ok()?))
+fn one(qos: &Qos) -> Usage {
+    let used =
+        |field| qos.counts(field).unwrap_or_default().into_iter().map(|(name, (_, used))| (name, used));
+    Usage { jobs: used("GrpJobs").map(|(_, used)| used).sum(), tres: used("GrpTRES").collect() }
 }
 
 #[cfg(test)]

@@ -70,8 +70,9 @@ pub enum State {
 }
 
 impl State {
-    fn read(word: &str) -> State {
-        match word {
+    /// Reads squeue's or sacct's word; sacct's may be `CANCELLED by 2001`.
+    pub fn read(word: &str) -> State {
+        match word.split(' ').next().unwrap_or_default() {
             // Those of a job that goes on after them, or waits again.
             "PENDING" | "REQUEUED" | "REQUEUE_FED" | "REQUEUE_HOLD" | "SPECIAL_EXIT" | "RESV_DEL_HOLD" => {
                 State::Waits
@@ -87,7 +88,7 @@ impl State {
 impl Job {
     /// Reads a line; `None` if it isn't one of a job.
     pub fn read(line: &str) -> Option<Job> {
-        let mut columns = line.split('|');
+        let mut columns = crate::columns(line);
         let mut next = || columns.next().map(str::trim_end);
         let name = |text: &str| if text == "(null)" { String::new() } else { text.to_owned() };
         let (id, shown, user_id) = (next()?.parse().ok()?, next()?.to_owned(), next()?.parse().ok()?);

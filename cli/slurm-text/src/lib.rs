@@ -9,12 +9,17 @@
 
 use std::collections::HashMap;
 
+pub mod assoc_mgr;
 pub mod gres;
 pub mod job;
 pub mod limits;
 pub mod node;
+pub mod own;
 pub mod partition;
+pub mod placed;
+pub mod queue;
 pub mod record;
+pub mod sacct;
 pub mod settings;
 pub mod tres;
 
@@ -45,6 +50,11 @@ pub struct Snapshot {
     pub associations: Associations,
     /// slurmctld's settings.
     pub settings: Settings,
+}
+
+/// The columns of a line of squeue, sacctmgr or sacct.
+fn columns(line: &str) -> std::str::Split<'_, char> {
+    line.split('|')
 }
 
 /// The value of `KEY=` in a text of words.

@@ -32,12 +32,22 @@ pub const ASSOCIATIONS: Question = (
     ],
 );
 
+/// Asks for users' default accounts; the caller adds which users.
+pub const DEFAULT_ACCOUNTS: Question = ("sacctmgr", &["-nP", "show", "user", "format=user,defaultaccount"]);
+
+/// A user's default account; empty if there is none.
+pub fn default_account(text: &str, user: &str) -> String {
+    let mut rows = text.lines().filter_map(|line| line.split_once('|'));
+    let found = rows.find(|(name, _)| name.eq_ignore_ascii_case(user));
+    found.map(|(_, account)| account.to_owned()).unwrap_or_default()
+}
+
 /// Whether an answer to one of them has all of its columns in every line, and has lines: every database has the QOS
 /// `normal`, and every cluster the account `root`.
 pub fn is_whole(text: &str, (_, arguments): Question) -> bool {
     let columns = arguments.last().map_or(0, |format| format.split(',').count());
     let mut lines = text.lines().filter(|line| !line.is_empty()).peekable();
-    lines.peek().is_some() && lines.all(|line| line.split('|').count() == columns)
+    lines.peek().is_some() && lines.all(|line| crate::columns(line).count() == columns)
 }
 
 /// What a limit counts together.
@@ -153,7 +163,7 @@ pub struct Qos {
 impl Qos {
     /// Reads a line; what it lacks is unset.
     pub fn read(line: &str) -> Qos {
-        let mut columns = line.split('|');
+        let mut columns = crate::columns(line);
         let mut next = || columns.next().unwrap_or_default();
         let name = next().to_owned();
         let at_once = [next(), next(), next(), next(), next()].map(Tres::read);
@@ -217,7 +227,7 @@ pub struct Association {
 impl Association {
     /// Reads a line; what it lacks is unset.
     pub fn read(line: &str) -> Association {
-        let mut columns = line.split('|');
+        let mut columns = crate::columns(line);
         let mut next = || columns.next().unwrap_or_default();
         let [account, user, partition] = [next(), next(), next()].map(str::to_owned);
         let qoses = crate::words(next());

@@ -1,4 +1,6 @@
-//! Lists of TRES with their numbers: what a job has, what a limit allows.
+//! Lists of TRES with their numbers: what a job has, what a limit allows; and which there are.
+
+use crate::{Question, columns};
 
 /// `cpu=8,mem=16G,gres/gpu=2,gres/gpu:a40=2`, memory in MiB.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -37,6 +39,21 @@ impl Tres {
             None => self.0.push((name.to_owned(), count)),
         }
     }
+}
+
+/// Asks for the cluster's TRES.
+pub const ALL: Question = ("sacctmgr", &["-nP", "show", "tres", "format=type,name,id"]);
+
+/// The TRES, spelled as in limits and sorted by their numbers, as in slurmctld.
+pub fn names(text: &str) -> Vec<String> {
+    let named = text.lines().filter_map(|line| {
+        let [kind, name, id] = <[_; 3]>::try_from(columns(line).collect::<Vec<_>>()).ok()?;
+        let id: u32 = id.parse().ok()?;
+        Some((id, if name.is_empty() { kind.to_owned() } else { [kind, name].join("/") }))
+    });
+    let mut named: Vec<_> = named.collect();
+    named.sort();
+    named.into_iter().map(|(_, name)| name).collect()
 }
 
 fn part(text: &str) -> Option<(String, u64)> {

@@ -1,11 +1,11 @@
 //! Jobs that wait forever: they request more than their QOS ever lets one job have. Slurm silently accepts them unless
 //! the QOS has the flag DenyOnLimit.
 
+use gpushare_slurm_text::queue;
+
 use super::finding::Finding;
 use crate::slurm::{Slurm, run};
 
-/// Fields with a mark between them. Longer ones are cut, which can only make a number smaller.
-const FIELDS: &str = "JobArrayID:24|,QOS:48|,Reason:40|,Partition:200|,tres-alloc:200|";
 /// How many jobs to name.
 const NAMED: usize = 5;
 
@@ -13,8 +13,7 @@ const NAMED: usize = 5;
 pub fn finding(slurm: &Slurm) -> Option<Finding> {
     let about = "pending jobs";
     let mut stuck = Stuck::default();
-    let asked = ["-a", "-h", "-t", "PD", "-O", FIELDS];
-    match run::lines("squeue", &asked, |line| stuck.take(line, slurm)) {
+    match run::lines(queue::WAITING.0, queue::WAITING.1, |line| stuck.take(line, slurm)) {
         Ok(()) => stuck.said().map(|said| Finding::unknown(about, said)),
         Err(error) => Some(Finding::unknown(about, error.to_string())),
     }
@@ -56,9 +55,7 @@ impl Stuck {
 
 /// A job that waits forever, and why.
 fn job<'t>(line: &'t str, slurm: &Slurm) -> Option<(&'t str, String)> {
-    let mut columns = line.split('|').map(str::trim);
-    let (id, qos, reason) = (columns.next()?, columns.next()?, columns.next()?);
-    let (partitions, asked) = (columns.next()?, columns.next()?);
+    let ([id, qos, reason, partitions], mut asked) = queue::waiting(line)?;
     // A job that only waits for others of its user or account will start.
     let alone = ["PerJob", "PerNode"].iter().any(|word| reason.contains(word));
     let limit = ["QOSMax", "AssocMax"].iter().any(|word| reason.starts_with(word));
@@ -71,11 +68,9 @@ fn job<'t>(line: &'t str, slurm: &Slurm) -> Option<(&'t str, String)> {
         return None;
     }
     let most = slurm.qoses.most.get(qos)?;
-    asked.split(',').find_map(|word| {
-        let (tres, count) = word.rsplit_once('=')?;
+    asked.find_map(|(tres, count)| {
         let (_, limit) = most.iter().find(|(limited, _)| limited.eq_ignore_ascii_case(tres))?;
-        (count.parse::<u64>().ok()? > *limit)
-            .then(|| (id, format!("{tres}={count}, and QOS {qos} has {limit}")))
+        (count > *limit).then(|| (id, format!("{tres}={count}, and QOS {qos} has {limit}")))
     })
 }
 

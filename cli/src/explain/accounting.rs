@@ -8,9 +8,9 @@ use std::rc::Rc;
 
 use gpushare::submit::policy::{self, Accounting, DefaultMemory, DefaultQos, GresLimit, Owner, TypedLimit};
 use gpushare::submit::request::{Names, Partitions, Request};
-use gpushare_slurm_text::limits::{ASSOCIATIONS, QOSES, qoses};
-use gpushare_slurm_text::partition;
+use gpushare_slurm_text::limits::{self, ASSOCIATIONS, DEFAULT_ACCOUNTS, QOSES, qoses};
 use gpushare_slurm_text::{Association, Associations, Partition, Qos, Question};
+use gpushare_slurm_text::{partition, tres};
 
 use crate::slurm::Snapshot;
 use crate::slurm::run::{ProgramError, ask};
@@ -58,7 +58,7 @@ impl Tables {
         let of = user.map(|name| format!("user={name}"));
         let of: Vec<&str> = ["where", &at].into_iter().chain(of.as_deref()).collect();
         Ok(Tables {
-            tres: table(TRES, &[])?,
+            tres: table(tres::ALL, &[])?,
             // One user's are looked up where others also need them.
             qoses: if user.is_none() { table(QOSES, &[])? } else { Vec::new() },
             accounts: table(ASSOCIATIONS, &["where", &at, "user="])?,
@@ -71,16 +71,13 @@ impl Tables {
     pub fn read(&self) -> Facts {
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         Facts {
-            tres: tres(&text(&self.tres)),
+            tres: tres::names(&text(&self.tres)).into_iter().map(String::into_bytes).collect(),
             qoses: qoses(&text(&self.qoses)),
             associations: Associations::read(&text(&[self.accounts.as_slice(), b"\n", &self.users].concat())),
             partitions: partition::read(&text(&self.partitions)),
         }
     }
 }
-
-/// Asks for the cluster's TRES.
-const TRES: Question = ("sacctmgr", &["-nP", "show", "tres", "format=type,name,id"]);
 
 impl Facts {
     /// Drops every GRES that slurmctld doesn't count: it ignores limits on them. The database may have some of other
@@ -113,13 +110,17 @@ impl Database {
         snapshot: &Snapshot,
     ) -> Result<Database, ProgramError> {
         let (at, of) = (format!("cluster={cluster}"), format!("user={user}"));
-        let users = ["-nP", "show", "user", "where", &at, &of, "format=user,defaultaccount"];
-        let default_account = default_account(&String::from_utf8_lossy(&ask("sacctmgr", &users)?), user);
+        let users = ask(DEFAULT_ACCOUNTS.0, &[DEFAULT_ACCOUNTS.1, &["where", &at, &of]].concat())?;
+        let default_account = limits::default_account(&String::from_utf8_lossy(&users), user);
         let partitions = snapshot.partitions()?.to_vec();
         let tables = Tables::ask(Some(user), cluster)?;
         let mut facts = Facts { partitions, qoses: snapshot.qoses()?.to_vec(), ..tables.read() };
         facts.keep_counted(counted);
-        Ok(Database { default_account, default_memory, ..Database::of(user, Rc::new(facts)) })
+        Ok(Database {
+            default_account: default_account.into_bytes(),
+            default_memory,
+            ..Database::of(user, Rc::new(facts))
+        })
     }
 
     /// The data for jobs that name their account.
@@ -317,24 +318,6 @@ fn limits_of<'s>(one: &Association, tres: &'s [Vec<u8>]) -> Vec<GresLimit<'s>> {
         Some(GresLimit { gres, gres_type, count, of_job })
     };
     tres.iter().filter_map(limit).collect()
-}
-
-/// The TRES from `format=type,name,id`, spelled as in limits and sorted by their numbers, as in slurmctld.
-fn tres(text: &str) -> Vec<Vec<u8>> {
-    let named = text.lines().filter_map(|line| {
-        let [kind, name, id] = <[_; 3]>::try_from(line.split('|').collect::<Vec<_>>()).ok()?;
-        let id: u32 = id.parse().ok()?;
-        Some((id, if name.is_empty() { kind.to_owned() } else { [kind, name].join("/") }))
-    });
-    let mut named: Vec<_> = named.collect();
-    named.sort();
-    named.into_iter().map(|(_, name)| name.into_bytes()).collect()
-}
-
-fn default_account(text: &str, user: &str) -> Vec<u8> {
-    let mut rows = text.lines().filter_map(|line| line.split_once('|'));
-    let found = rows.find(|(name, _)| name.eq_ignore_ascii_case(user));
-    found.map(|(_, account)| account.as_bytes().to_vec()).unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -1,9 +1,11 @@
 //! `gpushare explain JOBID`: why a job waits and what would start now, or which GPUs a running job has.
 //!
-//! Read (`queue`, `records`, `place`) → judge (`limits`, `smaller`) → print (`write`). It changes nothing in Slurm.
+//! Read (`records`, `place`) → judge (`limits`, `smaller`) → print (`write`). It changes nothing in Slurm.
 
 use std::path::Path;
 
+use gpushare_slurm_text::queue::{self, Row};
+use gpushare_slurm_text::{State, sacct};
 use serde::Serialize;
 
 use super::ExplainError;
@@ -12,7 +14,6 @@ use crate::slurm::{ProgramError, Snapshot, ask, host, run};
 mod id;
 mod limits;
 mod place;
-mod queue;
 mod reason;
 mod records;
 mod smaller;
@@ -21,7 +22,6 @@ mod write;
 pub use id::JobId;
 use limits::Limit;
 use place::Place;
-use queue::Row;
 use smaller::Smaller;
 
 /// More tasks of an array than a person would read.
@@ -85,7 +85,7 @@ pub fn explain(id: &JobId, options: Options) -> Result<Option<String>, ExplainEr
     // Limits count running jobs; of pending and finished jobs, only the requested ones matter.
     let mut rows = Vec::new();
     let kept = |row: &Row| id.names(row) || row.counts();
-    run::lines("squeue", &queue::QUESTION, |line| rows.extend(queue::row(line).filter(kept)))?;
+    run::lines(queue::QUEUE.0, queue::QUEUE.1, |line| rows.extend(queue::row(line).filter(kept)))?;
     let all: Vec<&Row> = rows.iter().filter(|row| id.names(row)).collect();
     if all.is_empty() {
         let mut over = over(id)?;
@@ -139,7 +139,7 @@ fn runs(row: &Row, options: Options) -> What {
 /// A report from accounting about a job, or the tasks of an array, that slurmctld has forgotten or doesn't show.
 fn over(id: &JobId) -> Result<Vec<Told>, ProgramError> {
     let name = id.to_string();
-    let said = ask("sacct", &["-nPX", "-j", &name, "-o", "jobid,user,state,end"]);
+    let said = ask(sacct::ENDED.0, &[sacct::ENDED.1, &["-j", &name]].concat());
     // Without accounting there is nothing to report.
     let text = match said {
         Err(ProgramError::Failed { said, .. }) if said.contains("accounting storage is disabled") => {
@@ -148,9 +148,9 @@ fn over(id: &JobId) -> Result<Vec<Told>, ProgramError> {
         other => other?,
     };
     let told = text.lines().filter_map(|line| {
-        let [job, user, state, end] = <[&str; 4]>::try_from(line.split('|').collect::<Vec<_>>()).ok()?;
-        let row = Row { state: state.to_owned(), ..Row::default() };
-        let what = if row.is_over() { What::Over { end: end.to_owned() } } else { What::Hidden {} };
+        let [job, user, state, end] = sacct::ended(line)?;
+        let is_over = State::read(state) == State::Over;
+        let what = if is_over { What::Over { end: end.to_owned() } } else { What::Hidden {} };
         Some(Told { job: job.to_owned(), user: user.to_owned(), state: state.to_owned(), what })
     });
     Ok(told.collect())

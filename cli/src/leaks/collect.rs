@@ -7,10 +7,10 @@ use gpushare_slurm_text::Kind;
 
 use super::limits::Limits;
 use super::nodes::Nodes;
-use super::sacct::Job;
 use super::sweep::Hold;
 use crate::explain::past::Release;
 use crate::period::Period;
+use gpushare_slurm_text::sacct::Job;
 
 /// The limit saw all GPUs of the job, so no request is a cause.
 pub const NO_CAUSE: u32 = u32::MAX;

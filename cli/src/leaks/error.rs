@@ -4,6 +4,7 @@ use std::io;
 use std::path::PathBuf;
 
 use gpushare::config::LoadError;
+use gpushare_slurm_text::sacct::SacctError;
 
 use super::plot::PlotError;
 use crate::error::FileError;
@@ -23,8 +24,6 @@ gpushare::errors! {
             "slurmdbd.conf has PrivateData={private}, so '{user}' sees only some of it; run this as root, or as a user \
              with AdminLevel=Operator";
         NoOutput => "sacct has no output";
-        NoRecord(text: Vec<u8>) =>
-            "sacct printed a line that is not a job record: '{}'", text.escape_ascii();
         Exists(path: PathBuf) => "{} exists already; name another file", path.display();
         NoDump(path: PathBuf) => "{} was not written by 'gpushare leaks --dump'", path.display();
         NoJobs(period: Period) =>
@@ -34,11 +33,10 @@ gpushare::errors! {
             "accounting has jobs that requested GPUs, but no GPU of any job: AccountingStorageTRES didn't have \
              gres/gpu when they ran";
         NotWhole(why: Box<LeaksError>) => "the file is incomplete: {why}";
-        NoEnd => "its end is missing";
         NoCount => "it has no number of jobs";
         Plot(error: PlotError) => "the plot: {error}";
     } from {
-        Read(io::Error), File(FileError), Program(ProgramError), Period(PeriodError), Release(ReleaseError),
-        Load(LoadError), Json(serde_json::Error)
+        Read(io::Error), Sacct(SacctError), File(FileError), Program(ProgramError), Period(PeriodError),
+        Release(ReleaseError), Load(LoadError), Json(serde_json::Error)
     }
 }

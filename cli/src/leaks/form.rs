@@ -3,7 +3,7 @@
 
 use crate::explain::past::{Asked, Release, options};
 
-use super::sacct::{Job, gpus};
+use gpushare_slurm_text::sacct::{Job, gpus};
 
 /// A request, without what differs between users.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -108,9 +108,9 @@ mod tests {
     fn form(asked: &str, line: &str) -> (String, bool) {
         let record = format!("1@u@a@q@p@{asked}@gres/gpu=1@n@1@2@X@{line}");
         let mut found = None;
-        super::super::sacct::read(&mut record.as_bytes(), b"@", None, |job, _| {
+        gpushare_slurm_text::sacct::read(&mut record.as_bytes(), b"@", None, |job, _| {
             found = Some(Form::of(job, Release(24, 11)));
-            Ok(())
+            Ok::<(), super::super::LeaksError>(())
         })
         .unwrap();
         let found = found.unwrap();

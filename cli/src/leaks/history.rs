@@ -8,10 +8,11 @@ use std::process::Stdio;
 use super::LeaksError;
 use super::dump::{self, Reader, Writer};
 use super::progress::Progress;
-use super::sacct::{self, FORMAT, Job};
 use super::source::Facts;
 use crate::period::{self, Period};
 use crate::slurm::{self, ProgramError, run};
+use gpushare_slurm_text::job::TIMES;
+use gpushare_slurm_text::sacct::{self, Job, RUNS};
 
 /// Bytes that no user could know when the jobs were submitted. The first one is rare in command lines.
 fn delimiter() -> Vec<u8> {
@@ -56,20 +57,12 @@ fn ask(
     delimiter: &[u8],
     show: impl FnMut(&Job, &[u8]) -> Result<(), LeaksError>,
 ) -> Result<(), LeaksError> {
-    let mut command = slurm::command("sacct");
+    let mut command = slurm::command(RUNS.0);
     let delimiter = String::from_utf8_lossy(delimiter);
-    command.args([
-        "-a",
-        "-X",
-        "-n",
-        "-P",
-        "-D",
-        &format!("--delimiter={delimiter}"),
-        &format!("--format={FORMAT}"),
-    ]);
+    command.args(RUNS.1).arg(format!("--delimiter={delimiter}"));
     command.args(["-S", &format!("uts{}", day.start), "-E", &format!("uts{}", day.end)]);
     // Times in seconds since 1970, which a change to or from daylight saving time doesn't repeat.
-    command.env("SLURM_TIME_FORMAT", "%s").stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command.envs([TIMES]).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().map_err(|error| ProgramError::Start("sacct".to_owned(), error))?;
     let (output, complaints) = (child.stdout.take(), child.stderr.take());
     let complaints = std::thread::spawn(move || {

@@ -9,8 +9,8 @@ use std::collections::HashMap;
 use gpushare::text::hostlist;
 
 use super::limits::Limits;
-use super::sacct::{Job, count, gpus};
 use crate::slurm;
+use gpushare_slurm_text::sacct::{Job, count, gpus};
 
 /// The GPUs of one type that a job had.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -129,10 +129,10 @@ mod tests {
     fn held(asked: &str, given: &str, nodes: &str) -> [(u32, u32, u32); 2] {
         let line = format!("1@u@a@q@p@{asked}@{given}@{nodes}@1@2@X@");
         let mut found = [(0, 0, 0); 2];
-        super::super::sacct::read(&mut line.as_bytes(), b"@", None, |job, _| {
+        gpushare_slurm_text::sacct::read(&mut line.as_bytes(), b"@", None, |job, _| {
             let held = Nodes::read(NODES).held(job, &Limits::of(&tables().read().into()));
             found = [held[0], held[1]].map(|one| (one.sure, one.most, one.unseen));
-            Ok(())
+            Ok::<(), super::super::LeaksError>(())
         })
         .unwrap();
         found

@@ -12,6 +12,7 @@ use gpushare_qos::config::{ManagedQos, Members};
 use gpushare_qos::tree::Tree;
 use gpushare_qos::usage::{self, Usage};
 use gpushare_qos::{Actual, table};
+use gpushare_slurm_text::assoc_mgr;
 use serde::Serialize;
 
 use super::error::QosError;
@@ -64,7 +65,7 @@ pub fn show(conf: Option<&Path>, names: &[String]) -> Result<Vec<Shown>, QosErro
     let cluster = site::cluster_without_nodes()?;
     let actual = site::actual(&cluster)?;
     let plan = gpushare_qos::plan(&qoses, &actual, &cluster, None);
-    let usages = usage::read(&site::ask("scontrol", &["-o", "show", "assoc_mgr", "flags=qos"])?);
+    let usages = usage::read(&site::ask(assoc_mgr::QOSES.0, assoc_mgr::QOSES.1)?);
     let wanted = |managed: &&ManagedQos| {
         names.is_empty() || names.iter().any(|name| name.eq_ignore_ascii_case(&managed.name))
     };

@@ -11,8 +11,8 @@ use gpushare_qos::config::{ManagedQos, Members};
 use gpushare_qos::plan::InUse;
 use gpushare_qos::tree::Tree;
 use gpushare_qos::{Actual, Cluster, Finding, check, stale, state};
-use gpushare_slurm_text::node;
 use gpushare_slurm_text::settings::{SETTINGS, Settings};
+use gpushare_slurm_text::{assoc_mgr, node, own};
 
 use super::error::QosError;
 use crate::slurm::command;
@@ -102,8 +102,8 @@ fn settings() -> Result<Settings, QosError> {
 }
 
 fn tree(cluster: &str) -> Result<Tree, QosError> {
-    let associations = ask("sacctmgr", &state::ask_associations(cluster))?;
-    Ok(Tree::read(&associations, &ask("sacctmgr", &state::ask_parents(cluster))?)?)
+    let associations = ask("sacctmgr", &own::associations(cluster))?;
+    Ok(Tree::read(&associations, &ask("sacctmgr", &own::parents(cluster))?)?)
 }
 
 /// How many jobs each QOS has, in any partition and any state but over, and which partitions name it.
@@ -132,7 +132,7 @@ pub fn used() -> Result<InUse, QosError> {
 /// slurmctld or slurmdbd can't be asked.
 pub fn missed() -> Result<Option<String>, QosError> {
     let missed =
-        stale::missed(&ask("sacctmgr", &stale::IN_DATABASE)?, &ask("scontrol", &stale::IN_SLURMCTLD)?);
+        stale::missed(&ask(own::NUMBERS.0, own::NUMBERS.1)?, &ask(assoc_mgr::QOSES.0, assoc_mgr::QOSES.1)?);
     let shown: Vec<&str> = missed.iter().map(String::as_str).take(4).collect();
     let more = if missed.len() > 4 { " and more" } else { "" };
     Ok((!missed.is_empty()).then(|| {

@@ -18,11 +18,13 @@ use crate::slurm::{self, ProgramError, run};
 
 mod assemble;
 pub mod collected;
-pub mod read;
 pub mod write;
 
 pub use assemble::is_usable;
 use gpushare_slurm_text::node::{self, Node as NodeText};
+use gpushare_slurm_text::placed::{self, Placed};
+use gpushare_slurm_text::queue::{OWNERS, Owner, owner};
+use gpushare_slurm_text::record::RECORDS;
 
 /// States of nodes on which no job can start.
 const OUT: [&str; 9] =
@@ -98,14 +100,6 @@ pub struct Job {
     pub gpus: Vec<u32>,
 }
 
-/// A job's user and partition, according to squeue.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Owner {
-    pub user: String,
-    pub user_id: Option<u32>,
-    pub partition: Option<String>,
-}
-
 /// How gpushare.conf counts shares.
 #[derive(Clone, Debug)]
 pub struct CountingRules {
@@ -146,18 +140,18 @@ pub fn gather(
 ) -> Result<Cluster, StatusError> {
     let (config, mut complaints) = config(conf);
     let nodes = places.of(node::read(&slurm::ask(node::NODES.0, node::NODES.1)?))?;
-    let mut jobs = read::Jobs::default();
-    if let Err(reason) = run::lines("scontrol", &["-a", "-d", "show", "job"], |line| jobs.line(line)) {
+    let mut jobs = placed::Jobs::default();
+    if let Err(reason) = run::lines(RECORDS.0, RECORDS.1, |line| jobs.line(line)) {
         complaints.push(format!("no jobs: {reason}"));
-        jobs = read::Jobs::default();
+        jobs = placed::Jobs::default();
     }
     let jobs = jobs.all();
     let mut users = BTreeMap::new();
     if !jobs.is_empty() {
         let ids: HashSet<u32> = jobs.iter().map(|job| job.id).collect();
-        let asked = ["-a", "-h", "-t", "all", "-o", "%A|%u|%P|%U"];
+        let (program, asked) = OWNERS;
         let said =
-            run::lines("squeue", &asked, |line| users.extend(owner(line).filter(|(id, _)| ids.contains(id))));
+            run::lines(program, asked, |line| users.extend(owner(line).filter(|(id, _)| ids.contains(id))));
         complaints.extend(said.err().map(|reason| format!("no users: {reason}")));
     }
     let mut cluster = made(nodes, jobs, &users, folder, config.as_ref());
@@ -174,7 +168,7 @@ pub fn gather(
 /// slurmctld doesn't answer.
 pub fn around(
     node_list: &str,
-    job: Vec<read::JobText>,
+    job: Vec<Placed>,
     folder: Option<&Path>,
     conf: Option<&Path>,
 ) -> Result<Cluster, ProgramError> {
@@ -188,7 +182,7 @@ pub fn around(
 /// Combines Slurm's answers and the nodes' files.
 fn made(
     nodes: Vec<NodeText>,
-    jobs: Vec<read::JobText>,
+    jobs: Vec<Placed>,
     users: &BTreeMap<u32, Owner>,
     folder: Option<&Path>,
     config: Option<&Config>,
@@ -275,16 +269,6 @@ impl Cluster {
             self.nodes.retain(|node| !node.jobs.is_empty());
         }
     }
-}
-
-/// Parses `12|alice|p|2001`.
-fn owner(line: &str) -> Option<(u32, Owner)> {
-    let mut fields = line.split('|');
-    let (id, user) = (fields.next()?, fields.next()?);
-    let partition = fields.next().map(str::to_owned);
-    let user_id = fields.next().and_then(|number| number.parse().ok());
-    let owner = Owner { user: user.to_owned(), user_id, partition };
-    Some((id.parse().ok()?, owner))
 }
 
 #[cfg(test)]

@@ -38,7 +38,7 @@ fn facts() -> Facts {
 
 fn database() -> Database {
     Database {
-        default_account: default_account("alice|acct\n", "alice"),
+        default_account: limits::default_account("alice|acct\n", "alice").into_bytes(),
         ..Database::of("alice", Rc::new(facts()))
     }
 }
@@ -71,10 +71,7 @@ fn a_limit_on_what_slurmctld_does_not_count_is_none() {
 
 #[test]
 fn tres_are_in_slurms_order() {
-    let names = |text| {
-        let list = tres(&String::from_utf8_lossy(text));
-        list.iter().map(|name| name.escape_ascii().to_string()).collect::<Vec<_>>().join(" ")
-    };
+    let names = |text| tres::names(&String::from_utf8_lossy(text)).join(" ");
     assert_eq!(names(TRES_22_05), "cpu mem fs/disk gres/gpu gres/gpu:a40 gres/gpu:3090");
     assert_eq!(names(TRES_24_11), "cpu fs/disk gres/gpu gres/gpu:3090 gres/gpu:a40 gres/gpumem gres/gpuutil");
     let database = &database();

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::queue::Row;
+use gpushare_slurm_text::queue::Row;
 
 /// `12`, `12_3`, `12+1`; `12_[4-9]`, which squeue shows for waiting tasks, counts as `12`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

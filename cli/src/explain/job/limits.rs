@@ -8,8 +8,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
-use super::queue::Row;
 use super::records::{Holder, Known, Record};
+use gpushare_slurm_text::queue::Row;
 
 /// Whose jobs a limit counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -239,9 +239,19 @@ fn name(holder: &Holder) -> String {
 
 #[cfg(test)]
 pub mod tests {
-    use super::super::queue::tests::job;
+    use gpushare_slurm_text::queue::row;
+
     use super::super::records::{known, tests::TEXT};
     use super::*;
+
+    /// A job that requests or has something.
+    pub fn job(id: u32, user: &str, state: &str, tres: &str) -> Row {
+        let number = if user == "alice" { 2001 } else { 2002 };
+        let text = format!(
+            "{id}|{id}|N/A|N/A|N/A|{number}|{user}|acct|p|q|{state}|None|1|N/A|N/A||{tres}|gres/gpu:a40:2|N/A|N/A|N/A|"
+        );
+        row(&text).unwrap()
+    }
 
     pub fn shown(limit: &Limit) -> String {
         let used = limit.used.map_or("-".to_owned(), |used| used.to_string());

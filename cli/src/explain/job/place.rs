@@ -7,10 +7,11 @@ use gpushare::text::hostlist;
 use gpushare_node::ledger::Holding;
 use serde::Serialize;
 
-use super::queue::Row;
 use super::{ask, host};
-use crate::status::cluster::{self, read};
+use crate::status::cluster;
 use crate::status::local;
+use gpushare_slurm_text::placed;
+use gpushare_slurm_text::queue::Row;
 
 /// A job's GPUs on one node.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -37,7 +38,7 @@ pub fn find(job: &Row, collected: Option<&Path>, conf: Option<&Path>) -> (Vec<Pl
         return (Vec::new(), notes);
     }
     let of_slurm = ask("scontrol", &["-a", "-d", "show", "job", &job.id.to_string()]);
-    let of_slurm = of_slurm.map_or_else(|_| Vec::new(), |text| read::jobs(&text));
+    let of_slurm = of_slurm.map_or_else(|_| Vec::new(), |text| placed::jobs(&text));
     let of_cluster = cluster::around(&job.node_list, of_slurm.clone(), collected, conf);
     let of_cluster = of_cluster.unwrap_or_else(|reason| {
         notes.push(reason.to_string());
@@ -85,7 +86,7 @@ fn in_cluster(id: u32, name: &str, cluster: &cluster::Cluster) -> Option<Place> 
     })
 }
 
-fn in_slurm(id: u32, node: &str, jobs: &[read::JobText]) -> Option<Place> {
+fn in_slurm(id: u32, node: &str, jobs: &[placed::Placed]) -> Option<Place> {
     let job = jobs.iter().find(|job| job.id == id)?;
     let on =
         |list: &str| hostlist::names(list, &mut hostlist::MOST_NODES.clone()).iter().any(|name| name == node);

@@ -3,12 +3,11 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use super::ask;
-use super::queue::Row;
-use crate::slurm::{ProgramError, Snapshot};
+use gpushare_slurm_text::assoc_mgr::{self, Association, Counts, Qos};
+use gpushare_slurm_text::queue::Row;
 
-/// By TRES: the limit, if any, and how much is in use.
-pub type Counts = BTreeMap<String, (Option<u64>, u64)>;
+use super::ask;
+use crate::slurm::{ProgramError, Snapshot};
 
 /// Who has the limits.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -72,12 +71,8 @@ pub fn read(job: &Row, snapshot: &Snapshot) -> Result<(Known, Vec<String>), Prog
     if let Some(name) = of_partition.as_deref().filter(|name| !name.eq_ignore_ascii_case(&job.qos)) {
         qoses.insert(at, name);
     }
-    let mut flags: Vec<String> =
-        vec!["-o".into(), "show".into(), "assoc_mgr".into(), "flags=qos,assoc".into()];
-    flags.push(format!("users={}", job.user));
-    flags.push(format!("qos={}", qoses.join(",")));
-    let flags: Vec<&str> = flags.iter().map(String::as_str).collect();
-    let mut known = known(&ask("scontrol", &flags)?, job, &qoses);
+    let flags = assoc_mgr::question(&job.user, &qoses);
+    let mut known = known(&ask("scontrol", &flags.each_ref().map(String::as_str))?, job, &qoses);
     for partition in partitions {
         if let Some(own) = &partition.own {
             known.partitions_of.entry(own.clone()).or_default().insert(partition.name.clone());
@@ -95,8 +90,10 @@ pub fn read(job: &Row, snapshot: &Snapshot) -> Result<(Known, Vec<String>), Prog
 
 /// Reads a job's QOSes, in the given order, and its associations from `scontrol -o show assoc_mgr`.
 pub fn known(text: &str, job: &Row, qoses: &[&str]) -> Known {
-    let qos = |name: &&str| text.lines().find_map(|line| qos(line, name, job));
-    let lines: Vec<Line> = text.lines().filter_map(association).collect();
+    let qos = |name: &&str| {
+        assoc_mgr::qoses(text).find(|qos| qos.name.eq_ignore_ascii_case(name)).map(|found| qos(&found, job))
+    };
+    let lines: Vec<Association> = assoc_mgr::associations(text).collect();
     let own = |partition: &str| {
         lines.iter().find(|line| {
             line.user == job.user
@@ -105,20 +102,20 @@ pub fn known(text: &str, job: &Row, qoses: &[&str]) -> Known {
         })
     };
     let own = own(job.first_partition()).or_else(|| own(""));
-    let mut accounts: HashMap<String, &Line> = HashMap::new();
+    let mut accounts: HashMap<String, &Association> = HashMap::new();
     for line in lines.iter().filter(|line| line.user.is_empty() && !line.account.is_empty()) {
         accounts.entry(line.account.to_ascii_lowercase()).or_insert(line);
     }
     let account = |name: &str| accounts.get(&name.to_ascii_lowercase()).copied();
     let above = std::iter::successors(account(&job.account), |line| account(line.parent)).take(lines.len());
-    let record = |line: &Line| match line.user {
+    let record = |line: &Association| match line.user {
         "" => Record {
             holder: Holder::Account(line.account.to_owned()),
-            fields: fields(line.text, &OF_ACCOUNT),
+            fields: fields(&OF_ACCOUNT, |field| line.counts(field)),
         },
         _ => Record {
             holder: Holder::Own(line.account.to_owned(), line.partition.to_owned()),
-            fields: fields(line.text, &OF_OWN),
+            fields: fields(&OF_OWN, |field| line.counts(field)),
         },
     };
     let mut below: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
@@ -136,83 +133,20 @@ pub fn known(text: &str, job: &Row, qoses: &[&str]) -> Known {
     }
 }
 
-/// Parses `QOS=q(2) GrpJobs=N(2) … Account Limits= acct={…} User Limits= alice(2001)={…}`.
-fn qos(line: &str, name: &str, job: &Row) -> Option<Record> {
-    let (first, rest) = line.strip_prefix("QOS=")?.split_once(' ')?;
-    let found = first.rsplit_once('(')?.0;
-    if !found.eq_ignore_ascii_case(name) {
-        return None;
-    }
-    let (own, rest) = rest.split_once(" Account Limits=").unwrap_or((rest, ""));
-    let (of_accounts, of_users) = rest.split_once(" User Limits=").unwrap_or((rest, ""));
-    let mut all = fields(own, &OF_QOS);
-    let of_account = in_braces(of_accounts, |who| who.eq_ignore_ascii_case(&job.account));
-    // Up to 22.05 there is only the number.
-    let number = job.user_id.to_string();
-    let of_user = in_braces(of_users, |who| {
-        who.rsplit_once('(').map_or(who, |(_, number)| number.trim_end_matches(')')) == number
-    });
-    all.extend(fields(of_account, &OF_ACCOUNT_IN_QOS));
-    all.extend(fields(of_user, &OF_USER_IN_QOS));
-    Some(Record { holder: Holder::Qos(found.to_owned()), fields: all })
+fn qos(found: &Qos, job: &Row) -> Record {
+    let mut all = fields(&OF_QOS, |field| found.counts(field));
+    all.extend(fields(&OF_ACCOUNT_IN_QOS, |field| found.of_account(&job.account, field)));
+    all.extend(fields(&OF_USER_IN_QOS, |field| found.of_user(job.user_id, field)));
+    Record { holder: Holder::Qos(found.name.to_owned()), fields: all }
 }
 
-/// In ` alice(2001)={A=1 B=2} bob(2002)={…}`: the text in the braces of the name that fits.
-fn in_braces(text: &str, fits: impl Fn(&str) -> bool) -> &str {
-    let mut parts = text.split('}').filter_map(|part| part.split_once("={"));
-    parts.find(|(who, _)| fits(who.trim())).map_or("", |(_, inside)| inside)
-}
-
-/// An association as a line shows it.
-struct Line<'t> {
-    account: &'t str,
-    /// Empty for an account's own.
-    user: &'t str,
-    partition: &'t str,
-    parent: &'t str,
-    text: &'t str,
-}
-
-/// Parses `ClusterName=c Account=below UserName=alice(2001) Partition=q … ParentAccount=limits(16) …`.
-fn association(text: &str) -> Option<Line<'_>> {
-    text.strip_prefix("ClusterName=")?;
-    let word = |key: &str| text.split(' ').find_map(|word| word.strip_prefix(key)).unwrap_or_default();
-    Some(Line {
-        account: word("Account="),
-        user: without_number(word("UserName=")),
-        partition: word("Partition="),
-        parent: without_number(word("ParentAccount=")),
-        text,
-    })
-}
-
-/// `alice` of `alice(2001)`.
-fn without_number(text: &str) -> &str {
-    text.rsplit_once('(').map_or(text, |(name, _)| name)
-}
-
-fn fields(text: &str, names: &[&'static str]) -> BTreeMap<&'static str, Counts> {
-    let field = |name: &&'static str| {
-        let value = text.split(' ').find_map(|word| word.strip_prefix(name)?.strip_prefix('='))?;
-        Some((*name, counts(value)))
-    };
-    names.iter().filter_map(field).collect()
-}
-
-/// Parses `cpu=N(2),gres/gpu:a40=4(4)`, or `4(2)` for jobs.
-fn counts(value: &str) -> Counts {
-    let one = |part: &str| {
-        let (name, count) = part.rsplit_once('=').unwrap_or(("jobs", part));
-        let (limit, used) = count.split_once('(').unwrap_or((count, "0"));
-        let used = used.trim_end_matches(')').parse().unwrap_or(0);
-        (!count.is_empty()).then(|| (name.to_owned(), (limit.parse().ok(), used)))
-    };
-    value.split(',').filter_map(one).collect()
+fn fields(names: &[&'static str], counts: impl Fn(&str) -> Option<Counts>) -> BTreeMap<&'static str, Counts> {
+    names.iter().filter_map(|name| Some((*name, counts(name)?))).collect()
 }
 
 #[cfg(test)]
 pub mod tests {
-    use super::super::queue::tests::job;
+    use super::super::limits::tests::job;
     use super::*;
 
     /// The output of 24.11, with fewer TRES.

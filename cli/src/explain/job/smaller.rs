@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::limits::{Limit, Verdict};
-use super::queue::Row;
+use gpushare_slurm_text::queue::Row;
 
 /// The largest request of the same kind that passes the limits.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -75,7 +75,7 @@ fn options(job: &Row, gres: &str, most: u64) -> (u64, Option<String>) {
 #[cfg(test)]
 mod tests {
     use super::super::limits::concerning;
-    use super::super::queue::tests::job;
+    use super::super::limits::tests::job;
     use super::super::records::{known, tests::TEXT};
     use super::*;
 

@@ -4,10 +4,10 @@ use std::fmt::Write;
 
 use super::limits::{Limit, Scope, User, Verdict};
 use super::place::Place;
-use super::queue::Tres;
 use super::reason;
 use super::smaller::Smaller;
 use super::{Told, What};
+use gpushare_slurm_text::queue::Tres;
 use gpushare_terminal::clean;
 
 /// Further jobs would not help.
@@ -203,7 +203,7 @@ fn time(seconds: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::super::limits::concerning;
-    use super::super::queue::tests::job;
+    use super::super::limits::tests::job;
     use super::super::records::{known, tests::TEXT};
     use super::super::smaller;
     use super::*;

@@ -3,10 +3,11 @@
 use gpushare::text::hostlist;
 use std::collections::{BTreeMap, HashMap};
 
+use gpushare_slurm_text::placed::Placed;
+use gpushare_slurm_text::queue::Owner;
 use gpushare_slurm_text::{Gres, Node as NodeText, Which};
 
-use super::read::JobText;
-use super::{CountingRules, Gpu, Job, Node, OUT, Owner, UnitsPerGpu, collected};
+use super::{CountingRules, Gpu, Job, Node, OUT, UnitsPerGpu, collected};
 
 /// The GRES in which Slurm itself divides GPUs.
 const SHARED: [&str; 2] = ["mps", "shard"];
@@ -16,12 +17,12 @@ const MOST_GPUS: u64 = 1024;
 const MOST_PLACES: usize = 1 << 22;
 
 /// A job, and what it has on one node.
-type Had<'a> = (&'a JobText, &'a [Gres]);
+type Had<'a> = (&'a Placed, &'a [Gres]);
 
 /// The nodes that have shares, in Slurm's order.
 pub fn nodes(
     texts: Vec<NodeText>,
-    jobs: Vec<JobText>,
+    jobs: Vec<Placed>,
     users: &BTreeMap<u32, Owner>,
     rules: &dyn Fn(&str) -> CountingRules,
 ) -> Vec<Node> {
@@ -121,7 +122,7 @@ pub fn is_usable(state: &str) -> bool {
 /// A job with what it has of the node's shares or GPUs, if anything. More than the node has can only come from a job's
 /// name.
 fn job(
-    text: &JobText,
+    text: &Placed,
     had: &[Gres],
     (share, most): (&str, u64),
     is_known: bool,

@@ -28,9 +28,12 @@ fn said(release: &str, placement: &str) -> [String; 3] {
 
 fn made(texts: &[String; 3], rules: &CountingRules) -> Vec<Node> {
     let [nodes, jobs, users] = texts;
-    assemble::nodes(node::read(nodes), read::jobs(jobs), &users.lines().filter_map(owner).collect(), &|_| {
-        rules.clone()
-    })
+    assemble::nodes(
+        node::read(nodes),
+        placed::jobs(jobs),
+        &users.lines().filter_map(owner).collect(),
+        &|_| rules.clone(),
+    )
 }
 
 fn node(release: &str, placement: &str) -> Node {
@@ -197,7 +200,7 @@ fn a_name_gives_nobody_a_job() {
     let text = "JobId=7 JobName=x\n   JobState=RUNNING\n\nJobId=9 JobName=y UserId=root(0) Nodes=n1 GRES=mps:99\n   \
                 UserId=alice(2001)\n   JobState=RUNNING Reason=None\n     Nodes=n[1-2] CPU_IDs=0 Mem=0 \
                 GRES=mps:40(IDX:1)\n   Comment=Nodes=n1 GRES=mps:7\n";
-    let jobs = read::jobs(text);
+    let jobs = placed::jobs(text);
     assert_eq!(jobs.len(), 1);
     assert_eq!((jobs[0].id, jobs[0].on.len(), jobs[0].on[0].0.as_str()), (9, 1, "n[1-2]"));
     let [nodes, ..] = said("22.05", "follow-mps");

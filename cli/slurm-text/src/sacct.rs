@@ -1,14 +1,44 @@
 //! Jobs as sacct prints them: records with a delimiter that users can't have put into their command lines, since it is
 //! chosen at random after all jobs were submitted. A command line may have several lines.
 
-use std::io::BufRead;
+use std::io::{self, BufRead};
 
-use super::LeaksError;
+use crate::{Question, columns};
 
-/// The fields, which all releases from 22.05 to 26.05 know. The command line comes last because it is the user's own
-/// text.
-pub const FORMAT: &str =
-    "JobIDRaw,User,Account,QOS,Partition,ReqTRES,AllocTRES,NodeList,Start,End,State,SubmitLine";
+/// Asks for every run of every job; the caller adds the delimiter, the times, and [`crate::job::TIMES`]. All releases
+/// from 22.05 to 26.05 know these fields. The command line comes last because it is the user's own text.
+pub const RUNS: Question = (
+    "sacct",
+    &[
+        "-a",
+        "-X",
+        "-n",
+        "-P",
+        "-D",
+        "--format=JobIDRaw,User,Account,QOS,Partition,ReqTRES,AllocTRES,NodeList,Start,End,State,SubmitLine",
+    ],
+);
+
+/// Asks for what [`ended`] reads; the caller adds which job.
+pub const ENDED: Question = ("sacct", &["-nPX", "-o", "jobid,user,state,end"]);
+
+/// A job's name, its user, its state and when it ended.
+pub fn ended(line: &str) -> Option<[&str; 4]> {
+    columns(line).collect::<Vec<_>>().try_into().ok()
+}
+
+gpushare::errors! {
+    /// Why jobs can't be read.
+    #[derive(Debug)]
+    pub enum SacctError {
+        NoRecord(text: Vec<u8>) =>
+            "sacct printed a line that is not a job record: '{}'", text.escape_ascii();
+        NoEnd => "its end is missing";
+    } from {
+        Read(io::Error)
+    }
+}
+
 /// The number of fields.
 const FIELDS: usize = 12;
 /// The rest of a longer command line consists of the script's arguments.
@@ -17,19 +47,25 @@ const LONGEST: usize = 16 << 10;
 /// One run of a job: a job that was requeued or resized has several.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Job<'t> {
+    /// Its user's name.
     pub user: &'t [u8],
+    /// The account that was charged.
     pub account: &'t [u8],
+    /// Its QOS.
     pub qos: &'t [u8],
+    /// Where it ran.
     pub partition: &'t [u8],
     /// Such as `cpu=2,gres/gpu=2`: what its limits were tested with.
     pub asked: &'t [u8],
     /// What the job was given.
     pub given: &'t [u8],
+    /// Its nodes, as a hostlist.
     pub nodes: &'t [u8],
     /// Seconds since 1970; `None` if it never started.
     pub start: Option<u32>,
     /// `None` while it runs.
     pub end: Option<u32>,
+    /// Its state, such as `CANCELLED by 2001`.
     pub state: &'t [u8],
     /// The command line; empty if unknown.
     pub line: &'t [u8],
@@ -109,16 +145,16 @@ fn find(text: &[u8], wanted: &[u8]) -> Option<usize> {
 ///
 /// # Errors
 /// A record can't be read, the last line is missing, or `show` fails.
-pub fn read(
+pub fn read<E: From<SacctError>>(
     from: &mut dyn BufRead,
     delimiter: &[u8],
     last: Option<&[u8]>,
-    mut show: impl FnMut(&Job, &[u8]) -> Result<(), LeaksError>,
-) -> Result<(), LeaksError> {
+    mut show: impl FnMut(&Job, &[u8]) -> Result<(), E>,
+) -> Result<(), E> {
     let (mut record, mut line) = (Vec::new(), Vec::new());
     loop {
         line.clear();
-        let read = from.read_until(b'\n', &mut line)?;
+        let read = from.read_until(b'\n', &mut line).map_err(SacctError::Read)?;
         if line.last() == Some(&b'\n') {
             line.pop();
         }
@@ -126,12 +162,12 @@ pub fn read(
         let begins = find(&line, delimiter).is_some();
         if (over || begins) && !record.is_empty() {
             let beginning = || record.iter().take(80).copied().collect();
-            let job = Job::of(&record, delimiter).ok_or_else(|| LeaksError::NoRecord(beginning()))?;
+            let job = Job::of(&record, delimiter).ok_or_else(|| SacctError::NoRecord(beginning()))?;
             show(&job, &record)?;
             record.clear();
         }
         match over {
-            true if read == 0 && last.is_some() => return Err(LeaksError::NoEnd),
+            true if read == 0 && last.is_some() => return Err(SacctError::NoEnd.into()),
             true => return Ok(()),
             false if begins => std::mem::swap(&mut record, &mut line),
             // A further line of a command line. A line before the first record belongs to no job.
@@ -156,12 +192,12 @@ mod tests {
     /// User, start, end, command line.
     type Shown = (String, Option<u32>, Option<u32>, String);
 
-    fn all(text: &str) -> Result<Vec<Shown>, LeaksError> {
+    fn all(text: &str) -> Result<Vec<Shown>, SacctError> {
         let mut found = Vec::new();
         read(&mut text.as_bytes(), b"@", None, |job, _| {
             let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
             found.push((text(job.user), job.start, job.end, text(job.line)));
-            Ok(())
+            Ok::<(), SacctError>(())
         })?;
         Ok(found)
     }
@@ -182,9 +218,10 @@ mod tests {
 
     #[test]
     fn a_file_without_its_end_is_not_taken_for_whole() {
+        let nothing = |_: &Job, _: &[u8]| Ok::<(), SacctError>(());
         let whole = format!("{TWO}end\n");
-        assert!(read(&mut whole.as_bytes(), b"@", Some(b"end"), |_, _| Ok(())).is_ok());
-        assert!(read(&mut TWO.as_bytes(), b"@", Some(b"end"), |_, _| Ok(())).is_err());
+        assert!(read(&mut whole.as_bytes(), b"@", Some(b"end"), nothing).is_ok());
+        assert!(read(&mut TWO.as_bytes(), b"@", Some(b"end"), nothing).is_err());
     }
 
     #[test]

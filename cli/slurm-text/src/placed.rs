@@ -1,15 +1,16 @@
-//! Parses what scontrol(1) prints about jobs; judges nothing.
+//! Where jobs are and under which name, from the records that [`crate::record`] also reads: for showing, so a name that
+//! may imitate another job only costs both their names.
 //!
-//! It reads the multi-line form: in the one-line form (`-o`), the job's name, which is any text of its user, comes
-//! before fields that matter. A name can also have line breaks (seen in three releases) and imitate other jobs.
+//! In the one-line form (`-o`), the job's name, which is any text of its user, would come before fields that matter. A
+//! name can also have line breaks (seen in three releases).
 
 use std::collections::HashMap;
 
-use gpushare_slurm_text::Gres;
+use crate::Gres;
 
 /// A job, from `scontrol show job -d`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct JobText {
+pub struct Placed {
     /// 0 if the text has the number twice: one of the two is part of a name, and it is impossible to say which.
     pub id: u32,
     /// Its name, up to the first line break.
@@ -23,14 +24,15 @@ pub struct JobText {
 #[derive(Debug, Default)]
 pub struct Jobs {
     /// The jobs that have something.
-    found: Vec<JobText>,
+    found: Vec<Placed>,
     /// The job to which the current lines belong.
-    job: Option<JobText>,
+    job: Option<Placed>,
     /// How often each number was read, including jobs that have nothing.
     times: HashMap<u32, u8>,
 }
 
 impl Jobs {
+    /// Takes the next line.
     pub fn line(&mut self, line: &str) {
         if let Some(rest) = line.strip_prefix("JobId=") {
             self.end();
@@ -39,7 +41,7 @@ impl Jobs {
             let id = first_word(rest).parse().unwrap_or(0);
             let times = self.times.entry(id).or_default();
             *times = times.saturating_add(1);
-            self.job = Some(JobText { id, name, on: Vec::new() });
+            self.job = Some(Placed { id, name, on: Vec::new() });
         }
         let (Some(job), Some((key, value))) = (&mut self.job, line.trim_ascii().split_once('=')) else {
             return;
@@ -58,7 +60,7 @@ impl Jobs {
     }
 
     /// All jobs, after the last line was read.
-    pub fn all(mut self) -> Vec<JobText> {
+    pub fn all(mut self) -> Vec<Placed> {
         self.end();
         for job in &mut self.found {
             if self.times.get(&job.id) != Some(&1) {
@@ -71,7 +73,7 @@ impl Jobs {
 }
 
 /// The jobs of a short text.
-pub fn jobs(text: &str) -> Vec<JobText> {
+pub fn jobs(text: &str) -> Vec<Placed> {
     let mut jobs = Jobs::default();
     text.lines().for_each(|line| jobs.line(line));
     jobs.all()

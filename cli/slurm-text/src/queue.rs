@@ -1,27 +1,41 @@
-//! Jobs as squeue(1) shows them: only fields that contain no user's text.
+//! Jobs as squeue(1) shows them to their users: what they request, why they wait, where they run. Only fields that
+//! contain no user's text.
 
 use std::collections::BTreeMap;
 
-use gpushare_node::squeue::{COMPLETING, ENDED, HOLDING};
+use crate::{Question, State, columns};
 
-/// Numbers by TRES; memory in MiB.
+/// Numbers by TRES as squeue spells them; memory in MiB.
 pub type Tres = BTreeMap<String, u64>;
 
-/// squeue's options: list every job that slurmctld remembers and shows the caller.
-pub const QUESTION: [&str; 6] = [
-    "-a",
-    "-h",
-    "-t",
-    "all",
-    "-O",
-    "JobID:|,ArrayJobID:|,ArrayTaskID:|,HetJobID:|,HetJobOffset:|,UserID:|,UserName:|,Account:|,Partition:|,QOS:|,State:|,\
-     Reason:|,NumNodes:|,StartTime:|,EndTime:|,NodeList:|,tres-alloc:|,tres-per-node:|,tres-per-job:|,tres-per-task:|,\
-     tres-per-socket:|",
-];
+/// Asks for every job that slurmctld remembers and shows the caller.
+pub const QUEUE: Question = (
+    "squeue",
+    &[
+        "-a",
+        "-h",
+        "-t",
+        "all",
+        "-O",
+        "JobID:|,ArrayJobID:|,ArrayTaskID:|,HetJobID:|,HetJobOffset:|,UserID:|,UserName:|,Account:|,Partition:|,QOS:|,\
+         State:|,Reason:|,NumNodes:|,StartTime:|,EndTime:|,NodeList:|,tres-alloc:|,tres-per-node:|,tres-per-job:|,\
+         tres-per-task:|,tres-per-socket:|",
+    ],
+);
+
+/// Asks whose each job is.
+pub const OWNERS: Question = ("squeue", &["-a", "-h", "-t", "all", "-o", "%A|%u|%P|%U"]);
+
+/// Asks for the jobs that wait. Fields that are longer are cut, which can only make a number smaller.
+pub const WAITING: Question = (
+    "squeue",
+    &["-a", "-h", "-t", "PD", "-O", "JobArrayID:24|,QOS:48|,Reason:40|,Partition:200|,tres-alloc:200|"],
+);
 
 /// A job, or the waiting tasks of an array.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Row {
+    /// Its own number.
     pub id: u32,
     /// The number of its array, or else its own.
     pub array: u32,
@@ -29,21 +43,33 @@ pub struct Row {
     pub tasks: String,
     /// The heterogeneous job, and the number of this component.
     pub het: Option<(u32, u32)>,
+    /// The user's number.
     pub user_id: u32,
+    /// The user's name.
     pub user: String,
+    /// The account that is charged.
     pub account: String,
     /// A waiting job may have several, separated by commas.
     pub partition: String,
+    /// Its QOS.
     pub qos: String,
+    /// The word for its state.
     pub state: String,
+    /// Why it waits.
     pub reason: String,
+    /// How many nodes it has or requests, at least.
     pub nodes: u64,
+    /// When it started, or when Slurm expects to start it.
     pub start: String,
+    /// When it ended.
     pub end: String,
+    /// Its nodes, as a hostlist.
     pub node_list: String,
     /// What it has or, while it waits, requests.
     pub tres: Tres,
+    /// What it requests of each node.
     pub per_node: String,
+    /// What it requests in all.
     pub per_job: String,
     /// It requests something per task or socket.
     pub per_other: bool,
@@ -64,17 +90,21 @@ impl Row {
 
     /// Whether limits count it as running.
     pub fn counts(&self) -> bool {
-        self.has_nodes() && self.state != COMPLETING
+        self.is() == State::Runs
     }
 
-    /// Whether it has ended. sacct's state may be `CANCELLED by 2001`.
+    fn is(&self) -> State {
+        State::read(&self.state)
+    }
+
+    /// Whether it has ended.
     pub fn is_over(&self) -> bool {
-        self.state.split(' ').next().is_some_and(|state| ENDED.contains(&state))
+        self.is() == State::Over
     }
 
     /// Whether it has its nodes.
     pub fn has_nodes(&self) -> bool {
-        HOLDING.contains(&self.state.as_str())
+        matches!(self.is(), State::Runs | State::Completing)
     }
 
     /// When Slurm expects to start the job.
@@ -88,9 +118,9 @@ impl Row {
     }
 }
 
-/// Parses a line of squeue's output; `None` if the line can't be read.
+/// Reads a line; `None` if it isn't one of a job.
 pub fn row(line: &str) -> Option<Row> {
-    let mut columns = line.split('|').map(str::trim);
+    let mut columns = columns(line).map(str::trim);
     let mut next = || columns.next();
     let said = |text: &str| Some(text.to_owned()).filter(|text| !["N/A", "(null)"].contains(&text.as_str()));
     let id = next()?.parse().ok()?;
@@ -127,6 +157,38 @@ pub fn row(line: &str) -> Option<Row> {
     })
 }
 
+/// A job's user and partition.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Owner {
+    /// The user's name.
+    pub user: String,
+    /// The user's number.
+    pub user_id: Option<u32>,
+    /// Where it runs or may start.
+    pub partition: Option<String>,
+}
+
+/// Reads a line of [`OWNERS`], such as `12|alice|p|2001`: the job's number, and whose it is.
+pub fn owner(line: &str) -> Option<(u32, Owner)> {
+    let mut fields = columns(line);
+    let (id, user) = (fields.next()?, fields.next()?);
+    let partition = fields.next().map(str::to_owned);
+    let user_id = fields.next().and_then(|number| number.parse().ok());
+    let owner = Owner { user: user.to_owned(), user_id, partition };
+    Some((id.parse().ok()?, owner))
+}
+
+/// Reads a line of [`WAITING`]: the job's name, its QOS, its reason, its partitions, and what it requests.
+pub fn waiting(line: &str) -> Option<([&str; 4], impl Iterator<Item = (&str, u64)>)> {
+    let mut columns = columns(line).map(str::trim);
+    let words = [columns.next()?, columns.next()?, columns.next()?, columns.next()?];
+    let asked = columns.next()?.split(',').filter_map(|word| {
+        let (tres, count) = word.rsplit_once('=')?;
+        Some((tres, count.parse().ok()?))
+    });
+    Some((words, asked))
+}
+
 /// Parses `cpu=1,mem=2000M,gres/gpu:a40=2`.
 fn tres_of(text: &str) -> Tres {
     let one = |part: &str| {
@@ -155,11 +217,11 @@ fn number(name: &str, text: &str) -> Option<u64> {
 }
 
 #[cfg(test)]
-pub mod tests {
+mod tests {
     use super::*;
 
     /// A job that requests or has something.
-    pub fn job(id: u32, user: &str, state: &str, tres: &str) -> Row {
+    fn job(id: u32, user: &str, state: &str, tres: &str) -> Row {
         let number = if user == "alice" { 2001 } else { 2002 };
         let text = format!(
             "{id}|{id}|N/A|N/A|N/A|{number}|{user}|acct|p|q|{state}|None|1|N/A|N/A||{tres}|gres/gpu:a40:2|N/A|N/A|N/A|"
