@@ -6,10 +6,10 @@
 use std::io::{self, IsTerminal};
 use std::path::{Path, PathBuf};
 
-use crate::config::Config;
 use clap::Args;
 use gpushare::config::LoadError;
 use gpushare::text::{counted, hostlist};
+use gpushare_machine::config::Config;
 use gpushare_node::config::Placement;
 use gpushare_node::ledger::Ledger;
 use gpushare_node::mps::others;

@@ -9,7 +9,7 @@ use gpushare_node::gpu::DeviceError;
 use crate::check;
 use crate::requirements::{self, File};
 use crate::slurm::{self, ProgramError, Slurm};
-use crate::status::local;
+use gpushare_machine::local;
 
 mod gres;
 mod lines;

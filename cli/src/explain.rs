@@ -10,38 +10,30 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
 use clap::{Args, FromArgMatches, ValueHint};
-use gpushare::config::LoadError;
 use gpushare::submit::message;
-use gpushare::submit::policy::{self, Change, Policy, Remark, Verdict};
+use gpushare::submit::policy::{self, Change, Remark, Verdict};
 
-mod accounting;
 mod error;
 mod job;
 mod messages;
-mod options;
 mod outlook;
-pub mod past;
-mod release;
 mod script;
 mod steps;
-mod submission;
-mod table;
-mod time;
 mod wording;
 
-use crate::error::FileError;
 use crate::slurm::run::ask;
 use crate::slurm::{ProgramError, Settings, Snapshot};
-use crate::status::local;
-use accounting::Database;
 use error::ExplainError;
+use gpushare_judge::accounting::Database;
+use gpushare_judge::options::{self, Source};
+use gpushare_judge::release::Release;
+use gpushare_judge::submission::Submission;
+use gpushare_machine::local;
 use gpushare_terminal::Answer;
+use gpushare_terminal::FileError;
 use job::JobId;
-use options::Source;
 use outlook::Names;
-use release::Release;
 use script::{LONGEST, ScriptError};
-use submission::Submission;
 
 /// The error about jobs that consist of several requests.
 const HETEROGENEOUS: &str = "a heterogeneous job is several requests; judge each by itself";
@@ -155,7 +147,7 @@ fn accepted(text: String) -> Answer {
 fn judge(words: &[Vec<u8>], user: Option<&str>, conf: Option<&Path>) -> Result<Answer, ExplainError> {
     let release = Release::parse(&ask("sbatch", &["--version"])?)?;
     let (mut job, steps) = read_job(words, release)?;
-    let policy = read_policy(conf)?;
+    let policy = local::policy(conf)?;
     let settings = settings()?;
     if settings
         .list("SelectTypeParameters")
@@ -247,14 +239,6 @@ fn read_script(name: &[u8]) -> Result<Vec<u8>, ExplainError> {
         return Err(ExplainError::Script(path.display().to_string(), ScriptError::TooLong));
     }
     Ok(text)
-}
-
-/// Finds the file as the plugin does; without a file the defaults apply.
-///
-/// # Errors
-/// The named file doesn't exist, or the file has a mistake.
-pub fn read_policy(conf: Option<&Path>) -> Result<Policy, LoadError> {
-    Ok(local::config(conf)?.unwrap_or_default().policy)
 }
 
 /// The settings that slurmctld uses.

@@ -9,19 +9,19 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Duration;
 
-use crate::config::Config;
 use clap::Args;
 use gpushare::config::LoadError;
 use gpushare_guard::{Rules, Verdict, agree, any_to_act_on, judge};
+use gpushare_machine::config::Config;
 use gpushare_qos::config::Guard;
 use gpushare_slurm_text::{Snapshot, State, limits};
 
-use crate::explain::past::ReleaseError;
-use crate::metrics::{self, MetricsError};
 use crate::slurm::ProgramError;
+use gpushare_judge::past::ReleaseError;
+use gpushare_machine::textfile::{self, TextfileError};
 use gpushare_terminal::complain;
 
-use crate::status::local;
+use gpushare_machine::local;
 use gpushare_terminal::{Answer, json};
 
 mod act;
@@ -73,7 +73,7 @@ gpushare::errors! {
         NotAll(user: u32) =>
             "--act: Slurm may hide jobs from user {user}; run it as root or SlurmUser";
         Release(error: ReleaseError) => "{error}";
-        Out(error: MetricsError) => "{error}";
+        Out(error: TextfileError) => "{error}";
         Json(error: serde_json::Error) => "JSON: {error}";
     }
 }
@@ -103,14 +103,18 @@ pub fn run(arguments: &Arguments) -> Result<Answer, GuardError> {
         return waiting::run(conf, arguments.json);
     }
     if let Some(out) = &arguments.out {
-        metrics::check_name(out).map_err(GuardError::Out)?;
+        textfile::check_name(out).map_err(GuardError::Out)?;
     }
     let report = report(arguments);
     // What was done is said, even if the figures can't be written.
     let unwritten = arguments.out.as_ref().and_then(|out| {
         let figures = report.as_ref().ok().map(Figures::of);
-        let success = if figures.is_some() { Some(local::now()) } else { figures::last_success(out) };
-        metrics::write(out, &figures::text(figures.as_ref(), success)).err()
+        let success = if figures.is_some() {
+            Some(local::now())
+        } else {
+            textfile::last_success(out, figures::LAST_SUCCESS)
+        };
+        textfile::write(out, &figures::text(figures.as_ref(), success)).err()
     });
     if let Some(error) = &unwritten {
         complain(error);

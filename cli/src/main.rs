@@ -1,18 +1,12 @@
 //! `gpushare`, the administrator's and user's command.
 #![forbid(unsafe_code)]
 
-mod audit;
 mod check;
 mod conf;
-mod config;
-mod error;
 mod explain;
 #[cfg(test)]
 mod generated_docs;
 mod guard;
-mod leaks;
-mod metrics;
-mod period;
 mod qos;
 mod requirements;
 mod slurm;
@@ -38,7 +32,7 @@ struct Arguments {
 enum Command {
     /// From slurmctld's log: which requests Mode=audit and warn let pass, which were refused, and what to ask for
     /// instead
-    Audit(audit::Arguments),
+    Audit(gpushare_audit::Arguments),
     /// Check this machine, its Slurm and its GPUs: what is right, what is wrong, and how to fix it
     Check(check::Arguments),
     /// Print the lines of slurm.conf, gres.conf, cgroup.conf and plugstack.conf that gpushare.conf needs, with reasons
@@ -48,9 +42,9 @@ enum Command {
     /// What runs beyond a limit on GPUs, whatever way it came there; and what waits and would be refused
     Guard(guard::Arguments),
     /// From accounting alone: when limits on GPU types were exceeded, by which requests, and what to ask for instead
-    Leaks(leaks::Arguments),
+    Leaks(gpushare_leaks::Arguments),
     /// Print this machine's figures for Prometheus: GPUs, shares, placements and refusals
-    Metrics(metrics::Arguments),
+    Metrics(gpushare_metrics::Arguments),
     /// Groups' QOSes: compare gpushare.conf with Slurm's database, make the database match it, show and publish them
     Qos(qos::Arguments),
     /// Show this node's GPUs, or the cluster's: which units are assigned, and to which jobs
@@ -73,14 +67,14 @@ fn main() -> ExitCode {
         Err(error) => return misuse(&error),
     };
     match arguments.command {
-        Command::Audit(arguments) => finish(audit::run(&arguments), 2),
+        Command::Audit(arguments) => finish(gpushare_audit::run(&arguments), 2),
         Command::Check(arguments) => finish(check::run(&arguments), 2),
         Command::Conf(arguments) => finish(conf::run(&arguments), 2),
         // For this command, 1 is a verdict.
         Command::Explain(arguments) => finish(explain::run(arguments), 2),
         Command::Guard(arguments) => finish(guard::run(&arguments), 2),
-        Command::Leaks(arguments) => finish(leaks::run(&arguments), 2),
-        Command::Metrics(arguments) => finish(metrics::run(&arguments), 1),
+        Command::Leaks(arguments) => finish(gpushare_leaks::run(&arguments), 2),
+        Command::Metrics(arguments) => finish(gpushare_metrics::run(&arguments), 1),
         Command::Qos(arguments) => {
             finish(qos::run(&arguments).map(|status| Answer { text: String::new(), status }), 2)
         }

@@ -12,6 +12,8 @@ use crate::slurm::Settings;
 mod billing;
 mod list;
 
+pub use gpushare_slurm_text::settings::is_plugin;
+
 pub use billing::{Bill, billing};
 pub use list::{limits_memory, requirements};
 
@@ -217,11 +219,6 @@ pub fn matching(from: &Path, pattern: &str) -> Vec<PathBuf> {
         .collect();
     files.sort();
     files
-}
-
-/// Slurm also accepts a plugin's name with its type before it.
-pub fn is_plugin(word: &str, name: &str) -> bool {
-    word.strip_prefix("job_submit/").unwrap_or(word) == name
 }
 
 /// Whether slurmd runs a program of that name for `Prolog=PATH`: directly, through a link, or as one of `FOLDER/*`.

@@ -10,13 +10,13 @@ use clap::{Args, ValueEnum};
 pub(crate) mod cluster;
 mod error;
 mod json;
-pub(crate) mod local;
 mod table;
 mod write;
 
 use cluster::{Cluster, Places};
 pub(crate) use cluster::{collected, is_usable};
 use error::StatusError;
+use gpushare_machine::local;
 use gpushare_terminal::columns::{self, Line};
 use gpushare_terminal::complain;
 use table::Style;
@@ -185,7 +185,7 @@ impl Question<'_> {
     fn node(&self) -> Result<local::Status, StatusError> {
         let mut status = local::gather(self.arguments.conf.as_deref())?;
         if self.wanted.is_some() {
-            status.keep_jobs(&self.wanted);
+            status.keep_jobs(|job, user, user_id| self.wanted.has(job, user, Some(user_id)));
         }
         Ok(status)
     }

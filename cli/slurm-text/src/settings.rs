@@ -87,6 +87,11 @@ impl Settings {
     }
 }
 
+/// Slurm also accepts a plugin's name with its type before it.
+pub fn is_plugin(word: &str, name: &str) -> bool {
+    word.strip_prefix("job_submit/").unwrap_or(word) == name
+}
+
 /// The default from anything that has these keys: slurm.conf or a partition. scontrol writes `DefMemPerCPU=UNLIMITED`
 /// for 0, and `DefMemPerNode=UNLIMITED` if it isn't set.
 pub(crate) fn default_memory<'a>(value: impl Fn(&str) -> &'a str) -> DefaultMemory {

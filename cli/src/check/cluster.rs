@@ -1,9 +1,9 @@
 //! Compares slurm.conf and cgroup.conf, as slurmctld has them, with what gpushare.conf and the QOSes need. Pure;
 //! [`crate::requirements`] says what they need.
 
-use crate::config::Config;
 use gpushare::submit::policy::{Governed, GovernedAccounts};
 use gpushare::text::pattern::{Case, Patterns};
+use gpushare_machine::config::Config;
 use gpushare_node::config::{Mps, Placement};
 
 use super::finding::{Finding, listed};

@@ -20,7 +20,7 @@ use gpushare_node::gpu::foreign::Foreign;
 use gpushare_node::gpu::{Gpu, Inventory, Roots};
 
 use super::finding::Finding;
-use crate::error::FileError;
+use gpushare_terminal::FileError;
 
 const ABOUT: &str = "fence";
 /// The first word of a command line for [`probe`]. The help doesn't mention it, since users never need it.

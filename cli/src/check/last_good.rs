@@ -10,8 +10,8 @@ use gpushare::config::rules::Rules;
 use gpushare::config::{self, LoadError};
 
 use super::finding::Finding;
-use crate::period;
 use crate::slurm::Settings;
+use gpushare_period as period;
 
 pub const ABOUT: &str = "slurmctld's rules";
 

@@ -3,9 +3,9 @@
 
 use std::path::Path;
 
-use crate::config::Config;
 use gpushare::text::gres::{self, NodeGres};
 use gpushare::text::hostlist;
+use gpushare_machine::config::Config;
 use gpushare_node::config::gpu_files;
 use gpushare_node::config::{NodeConfig, Placement};
 

@@ -14,7 +14,7 @@ use super::plugstack::Plugstack;
 use super::version::Version;
 use crate::slurm::file::ConfFile;
 use crate::slurm::{self, Settings};
-use crate::status::local::now;
+use gpushare_machine::local::now;
 
 /// The value for a file that doesn't exist.
 pub const ABSENT: &str = "absent";

@@ -1,7 +1,7 @@
 //! A job that requests no memory gets all that its nodes have, unless Slurm has a default. If jobs' memory is limited,
 //! gpushare refuses such a job (GS128), or it uses up its QOS's memory. Pure.
 
-use crate::config::Config;
+use gpushare_machine::config::Config;
 
 use super::finding::{Finding, listed};
 use crate::requirements::limits_memory;

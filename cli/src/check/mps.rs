@@ -188,7 +188,7 @@ fn in_mode(gpus: &[String], mode: Mode) -> String {
 mod tests {
     use super::*;
     use crate::check::finding::Status;
-    use crate::config::Config;
+    use gpushare_machine::config::Config;
 
     fn node(lines: &str) -> NodeConfig {
         Config::parse(lines).unwrap().of_node("n1").clone()

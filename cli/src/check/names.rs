@@ -3,11 +3,11 @@
 
 use std::collections::BTreeSet;
 
-use crate::config::Config;
 use gpushare::config::names::differing;
 use gpushare::submit::policy::{Governed, GovernedAccounts};
 use gpushare::text::hostlist;
 use gpushare::text::pattern::{Case, Patterns};
+use gpushare_machine::config::Config;
 use gpushare_node::config::Placement;
 use gpushare_qos::config::Members;
 

@@ -306,7 +306,7 @@ pub fn nvml(config: &NodeConfig) -> Vec<Finding> {
 mod tests {
     use super::*;
     use crate::check::finding::Status;
-    use crate::config::Config;
+    use gpushare_machine::config::Config;
 
     fn verdicts(lines: &str, gres: &str, elsewhere: bool, gpus: u32) -> Vec<&'static str> {
         let config = Config::parse(lines).unwrap().of_node("n1").clone();

@@ -12,15 +12,15 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Duration;
 
-use crate::config::Config;
 use gpushare::text::hostlist;
+use gpushare_machine::config::Config;
 
 use super::fleet::{self, Fleet, Node, Report, Said};
 use super::machine::Machine;
 use super::{CheckError, daemon, node};
 use crate::slurm::{self, ProgramError, Reach, run};
 use crate::status::collected::{self, Ignored};
-use crate::status::local::now;
+use gpushare_machine::local::now;
 
 /// How many nodes are asked at once.
 const AT_ONCE: usize = 16;

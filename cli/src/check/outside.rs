@@ -4,9 +4,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::config::Config;
 use gpushare::submit::policy::Governed;
 use gpushare::text::pattern::Case;
+use gpushare_machine::config::Config;
 
 use super::finding::{Finding, listed};
 use crate::slurm::Slurm;

@@ -4,9 +4,9 @@ use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-use crate::config::Config;
 use gpushare::config::{self, LoadError};
 use gpushare::submit::policy::Mode;
+use gpushare_machine::config::Config;
 use gpushare_node::config::NodeConfig;
 
 use super::finding::Finding;

@@ -1,6 +1,6 @@
 //! A node's lines of gres.conf, from its GPUs and `Placement`, and what slurm.conf must say about the node.
 
-use crate::config::Config;
+use gpushare_machine::config::Config;
 use gpushare_node::config::{NodeConfig, Placement, units_written};
 use gpushare_node::gpu::{self, Detail, DeviceError, Inventory, Roots};
 

@@ -5,11 +5,11 @@ use gpushare::submit::message::pages::PAGES;
 
 use super::HETEROGENEOUS;
 use super::job::JobId;
-use super::options::OptionError;
-use super::release::ReleaseError;
 use super::script::ScriptError;
-use crate::error::FileError;
 use crate::slurm::ProgramError;
+use gpushare_judge::options::OptionError;
+use gpushare_judge::release::ReleaseError;
+use gpushare_terminal::FileError;
 
 gpushare::errors! {
     /// What is wrong with the command line, or what can't be read.

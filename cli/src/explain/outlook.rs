@@ -8,9 +8,9 @@ use gpushare::submit::policy::{Because, Remark, Rule};
 use gpushare::submit::request::{Field, Parsed, Request};
 use gpushare::text::shown::shown;
 
-use super::accounting::Database;
 use super::job::{self, Above};
 use crate::slurm::{self, Snapshot};
+use gpushare_judge::accounting::Database;
 
 /// Names that Slurm knows; empty if unknown.
 #[derive(Debug, Default)]

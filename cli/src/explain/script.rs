@@ -4,8 +4,8 @@
 //! character literal, and an unquoted `#` ends the line: these are sbatch's own rules, not the shell's.
 
 use super::HETEROGENEOUS;
-use super::options::{Given, OptionError, Source, split};
-use super::release::Release;
+use gpushare_judge::options::{Given, OptionError, Source, split};
+use gpushare_judge::release::Release;
 
 /// No script for sbatch is longer.
 pub const LONGEST: u64 = 64 << 20;

@@ -4,9 +4,9 @@
 //! We tried on 22.05 to 26.05 which lines these are: see the table in docs/tools.md, which `tests/live/test_tools.py`
 //! checks. This doesn't evaluate lines as a shell would, so it skips lines with a `$`.
 
-use super::options::Given;
-use super::past;
-use super::release::Release;
+use gpushare_judge::options::Given;
+use gpushare_judge::past;
+use gpushare_judge::release::Release;
 
 /// The job's options that set a variable for steps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -186,12 +186,12 @@ fn steps(line: &str) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::options::Source;
     use super::*;
+    use gpushare_judge::options::Source;
 
     fn given(line: &str, release: Release) -> Vec<Given> {
         let words: Vec<_> = line.split_whitespace().map(|word| word.as_bytes().to_vec()).collect();
-        super::super::options::split(&words, release, Source::Line).unwrap().0
+        gpushare_judge::options::split(&words, release, Source::Line).unwrap().0
     }
 
     fn said(job: &str, step: &str, release: Release) -> Vec<String> {

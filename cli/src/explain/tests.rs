@@ -12,9 +12,9 @@ use gpushare::submit::policy::{
 use gpushare::submit::request::{Field, Parsed, Request};
 use proptest::prelude::*;
 
-use super::options::{self, OptionError, Source};
-use super::release::Release;
-use super::submission::Submission;
+use gpushare_judge::options::{self, OptionError, Source};
+use gpushare_judge::release::Release;
+use gpushare_judge::submission::Submission;
 
 const TYPES: [&str; 3] = ["a40", "h100", "v100"];
 

@@ -5,7 +5,7 @@ use gpushare::submit::policy::{Acceptance, Accounting, Because, Change, DefaultQ
 use gpushare::submit::request::{Parsed, Request};
 use gpushare::text::shown::shown;
 
-use super::accounting::Database;
+use gpushare_judge::accounting::Database;
 use gpushare_terminal::clean;
 
 /// One line with the reason, then the text that sbatch would show, then further notes. `refused` is why Slurm won't

@@ -123,8 +123,8 @@ fn act(
 
 #[cfg(test)]
 mod tests {
-    use crate::config::Config;
     use gpushare_guard::{Rules, agree};
+    use gpushare_machine::config::Config;
     use gpushare_slurm_text::{Associations, Qos};
     use gpushare_slurm_text::{Settings, Snapshot};
 

@@ -1,14 +1,13 @@
 //! Figures for Prometheus: how many findings of each kind. Labels name no jobs or users.
 
 use std::fmt::Write;
-use std::path::Path;
 
 use gpushare_guard::{Finding, What};
 
 use super::Report;
 
 /// The time of the last look.
-const LAST_SUCCESS: &str = "gpushare_guard_last_success_timestamp_seconds";
+pub(super) const LAST_SUCCESS: &str = "gpushare_guard_last_success_timestamp_seconds";
 
 /// What a look found.
 pub(super) struct Figures {
@@ -69,11 +68,4 @@ pub(super) fn text(figures: Option<&Figures>, success: Option<u64>) -> String {
         gauge(LAST_SUCCESS, "When the cluster was last looked at.", &[(String::new(), success.to_string())]);
     }
     out
-}
-
-/// The time of the last look in the file to be replaced.
-pub(super) fn last_success(out: &Path) -> Option<u64> {
-    let bytes = gpushare::root_file::read(out, 1 << 20).ok()??;
-    let text = String::from_utf8(bytes).ok()?;
-    text.lines().find_map(|line| line.strip_prefix(LAST_SUCCESS)?.trim().parse().ok())
 }

@@ -11,8 +11,8 @@ use gpushare_slurm_text::{Job, Snapshot, State, Trust};
 use serde::Serialize;
 
 use super::GuardError;
-use crate::explain::past::{Asked, Judge, Place, Release, Tables, Told};
 use crate::slurm::run;
+use gpushare_judge::past::{Asked, Judge, Place, Release, Tables, Told};
 use gpushare_terminal::clean;
 use gpushare_terminal::complain;
 use gpushare_terminal::{Answer, json};

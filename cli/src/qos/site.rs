@@ -17,7 +17,7 @@ use gpushare_slurm_text::{assoc_mgr, node, own};
 use super::error::QosError;
 use crate::slurm::command;
 use crate::slurm::run::{Output, run};
-use crate::status::local;
+use gpushare_machine::local;
 
 /// Longer than a busy slurmdbd needs for one change.
 const PATIENCE: Duration = Duration::from_secs(120);

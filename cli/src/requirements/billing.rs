@@ -1,6 +1,6 @@
 //! Compares `GpuWeight` with the partitions: in Slurm it is `TRESBillingWeights`, a setting of each partition.
 
-use crate::config::Config;
+use gpushare_machine::config::Config;
 
 use crate::slurm::{Partition, Slurm};
 

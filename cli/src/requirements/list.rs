@@ -1,6 +1,6 @@
 //! Which settings gpushare.conf and the QOSes need.
 
-use crate::config::Config;
+use gpushare_machine::config::Config;
 use gpushare_node::config::Placement;
 use gpushare_qos::config::ManagedQos;
 use gpushare_qos::config::value::Value;

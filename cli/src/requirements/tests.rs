@@ -1,6 +1,6 @@
 //! slurmctld's values, right and wrong, one setting at a time; and the line that fixes each.
 
-use crate::config::Config;
+use gpushare_machine::config::Config;
 
 use super::*;
 use crate::slurm::{Slurm, node, partition};

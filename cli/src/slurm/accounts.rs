@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use gpushare_slurm_text::limits::{self, Association, Associations};
 
-use crate::config::Config;
 use gpushare::submit::policy::GovernedAccounts;
+use gpushare_machine::config::Config;
 
 use super::{ProgramError, ask};
 

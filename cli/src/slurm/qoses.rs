@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use gpushare_slurm_text::limits::{self, Kind, Qos};
 
-use crate::config::Config;
+use gpushare_machine::config::Config;
 
 use super::{ProgramError, ask};
 

@@ -6,15 +6,15 @@
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::path::Path;
 
-use crate::config::Config;
 use gpushare::text::hostlist;
+use gpushare_machine::config::Config;
 use gpushare_node::config::{NodeConfig, Placement, UnitsPerGpu};
 use serde::Serialize;
 
-use super::local::{self, now};
 use super::{StatusError, Wanted};
-use crate::error::FileError;
 use crate::slurm::{self, ProgramError, run};
+use gpushare_machine::local::{self, now};
+use gpushare_terminal::FileError;
 
 mod assemble;
 pub mod collected;

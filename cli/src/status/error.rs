@@ -1,7 +1,5 @@
 //! Why there is nothing to show.
 
-use gpushare::config::LoadError;
-use gpushare_node::gpu::DeviceError;
 use gpushare_node::ledger::LedgerError;
 
 use crate::slurm::ProgramError;
@@ -25,7 +23,7 @@ gpushare::errors! {
         NoColumn { name: String, there: Vec<&'static str> } =>
             "there is no column '{}' here; the columns are {}", clean(name), there.join(", ");
     } from {
-        Program(ProgramError), Load(LoadError), Devices(DeviceError), Ledger(LedgerError), Json(serde_json::Error)
+        Program(ProgramError), Ledger(LedgerError), Json(serde_json::Error)
     }
 }
 

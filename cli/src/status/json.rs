@@ -5,7 +5,7 @@ use gpushare_node::mps;
 use gpushare_node::mps::service::Serves;
 use serde::Serialize;
 
-use super::local::{GpuTotal, Status};
+use gpushare_machine::local::{GpuTotal, Status};
 use gpushare_terminal::json;
 
 /// The whole object.

@@ -5,9 +5,9 @@ use gpushare_node::gpu::Gpu;
 use gpushare_node::ledger::{Entry, Holding};
 use gpushare_node::mps::Seen;
 
-use super::local::{GpuTotal, Status};
 use super::table::{self, Cell, Column, Style};
 use super::{StatusError, View};
+use gpushare_machine::local::{GpuTotal, Status};
 use gpushare_terminal::columns::{Line, Look, Side};
 
 /// How much of a UUID a table shows: `GPU-` and its first part.

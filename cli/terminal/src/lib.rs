@@ -6,9 +6,11 @@ use std::io::{self, Write};
 
 pub mod columns;
 pub mod csv;
+mod file_error;
 pub mod json;
 
 pub use columns::clean;
+pub use file_error::FileError;
 
 /// A command's standard output, and its exit status.
 #[derive(Debug)]

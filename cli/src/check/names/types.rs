@@ -8,8 +8,8 @@ use gpushare::text::pattern::Case;
 use gpushare_node::config::UnitsPerGpu;
 
 use super::{Finding, meant, said};
-use crate::config::Config;
 use crate::slurm::Slurm;
+use gpushare_machine::config::Config;
 
 /// The findings.
 pub fn findings(config: &Config, slurm: &Slurm) -> Vec<Finding> {

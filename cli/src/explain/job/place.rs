@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use super::{ask, host};
 use crate::status::cluster;
-use crate::status::local;
+use gpushare_machine::local;
 use gpushare_slurm_text::placed;
 use gpushare_slurm_text::queue::Row;
 

@@ -1,6 +1,6 @@
 //! `show` shows the database's values, not the file's.
 
-use crate::config::Config;
+use gpushare_machine::config::Config;
 use gpushare_qos::state::Qos;
 
 use super::*;

@@ -236,7 +236,8 @@ fn only_the_jobs_that_are_wanted_and_their_gpus_are_shown() {
         let mut status = status();
         status.jobs[1].user_id = 2002;
         let users = users.iter().map(|user| (*user).to_owned()).collect();
-        status.keep_jobs(&Wanted { users, jobs: jobs.to_vec() });
+        let wanted = Wanted { users, jobs: jobs.to_vec() };
+        status.keep_jobs(|job, user, user_id| wanted.has(job, user, Some(user_id)));
         let of = |text: String| {
             let cell = |line: &str| line.split('|').next().unwrap().parse::<u32>().unwrap();
             text.lines().skip(1).map(cell).collect::<Vec<_>>()

@@ -1,0 +1,11 @@
+//! What the policy of slurmctld's plugin says of options: read as sbatch reads them (`options`, `table`, `submission`),
+//! judged with what sacctmgr prints (`accounting`); `past` does that for jobs that accounting has. Submits nothing.
+#![forbid(unsafe_code)]
+
+pub mod accounting;
+pub mod options;
+pub mod past;
+pub mod release;
+pub mod submission;
+mod table;
+mod time;

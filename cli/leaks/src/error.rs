@@ -1,0 +1,42 @@
+//! Why there is no report.
+
+use std::io;
+use std::path::PathBuf;
+
+use gpushare::config::LoadError;
+use gpushare_slurm_text::sacct::SacctError;
+
+use super::plot::PlotError;
+use gpushare_judge::past::ReleaseError;
+use gpushare_period::{Period, PeriodError, text};
+use gpushare_slurm_run::ProgramError;
+use gpushare_terminal::FileError;
+
+gpushare::errors! {
+    /// What can't be read, is incomplete, or can't be drawn.
+    #[derive(Debug)]
+    pub enum LeaksError {
+        NoSacct(error: ProgramError) =>
+            "{error}; run it where Slurm's commands are, or elsewhere with --from";
+        /// Neither slurmctld nor slurm.conf provides the settings.
+        NoSettings(asked: ProgramError, read: FileError) => "{asked}; {read}";
+        NotAll { user: String, private: &'static str } =>
+            "slurmdbd.conf has PrivateData={private}, so '{user}' sees only some of it; run this as root, or as a user \
+             with AdminLevel=Operator";
+        NoOutput => "sacct has no output";
+        Exists(path: PathBuf) => "{} exists already; name another file", path.display();
+        NoDump(path: PathBuf) => "{} was not written by 'gpushare leaks --dump'", path.display();
+        NoJobs(period: Period) =>
+            "accounting has no job that ran from {} to {}, so nothing shows whether a limit was exceeded: choose \
+             --start and --end. Perhaps slurmdbd has purged these jobs", text(period.start), text(period.end);
+        NoGpus =>
+            "accounting has jobs that requested GPUs, but no GPU of any job: AccountingStorageTRES didn't have \
+             gres/gpu when they ran";
+        NotWhole(why: Box<LeaksError>) => "the file is incomplete: {why}";
+        NoCount => "it has no number of jobs";
+        Plot(error: PlotError) => "the plot: {error}";
+    } from {
+        Read(io::Error), Sacct(SacctError), File(FileError), Program(ProgramError), Period(PeriodError),
+        Release(ReleaseError), Load(LoadError), Json(serde_json::Error)
+    }
+}

@@ -1,0 +1,106 @@
+//! Where jobs come from: sacct, or a file with an earlier dump of its output.
+
+use std::hash::{BuildHasher, Hasher, RandomState};
+use std::io::{BufRead, BufReader, Read};
+use std::path::Path;
+use std::process::Stdio;
+
+use super::LeaksError;
+use super::dump::{self, Reader, Writer};
+use super::progress::Progress;
+use super::source::Facts;
+use gpushare_period::Period;
+use gpushare_slurm_run::{self as slurm, ProgramError, run};
+use gpushare_slurm_text::job::TIMES;
+use gpushare_slurm_text::sacct::{self, Job, RUNS};
+
+/// Bytes that no user could know when the jobs were submitted. The first one is rare in command lines.
+fn delimiter() -> Vec<u8> {
+    format!("\x1f{:016x}", RandomState::new().build_hasher().finish()).into_bytes()
+}
+
+/// Shows every run of every job in the period, each once. With `save`, writes those with GPUs there, too. Returns the
+/// number of jobs that were read.
+///
+/// # Errors
+/// sacct fails, or the file can't be written.
+pub fn live(facts: &Facts, save: Option<&Path>, mut show: impl FnMut(&Job)) -> Result<u64, LeaksError> {
+    let delimiter = delimiter();
+    let mut writer = save.map(|path| Writer::new(path, facts, &delimiter)).transpose()?;
+    let (mut progress, mut read) = (Progress::new(), 0);
+    let days: Vec<Period> = facts.period.days().collect();
+    for (done, day) in (0..).zip(&days) {
+        ask(*day, &delimiter, |job, record| {
+            progress.at(done, days.len() as u64, read);
+            // A job is in the answer for every day on which it ran.
+            let began = job
+                .start
+                .is_some_and(|start| (day.start..day.end).contains(&start) || (done == 0 && start < day.end));
+            if !began {
+                return Ok(());
+            }
+            read += 1;
+            show(job);
+            match &mut writer {
+                Some(writer) if job.has_gpus() => Ok(writer.job(record)?),
+                _ => Ok(()),
+            }
+        })?;
+    }
+    writer.map_or(Ok(()), |writer| writer.finish(read))?;
+    Ok(read)
+}
+
+/// Runs sacct once. There is no time limit: slurmdbd may need long for a long answer.
+fn ask(
+    day: Period,
+    delimiter: &[u8],
+    show: impl FnMut(&Job, &[u8]) -> Result<(), LeaksError>,
+) -> Result<(), LeaksError> {
+    let mut command = slurm::command(RUNS.0);
+    let delimiter = String::from_utf8_lossy(delimiter);
+    command.args(RUNS.1).arg(format!("--delimiter={delimiter}"));
+    command.args(["-S", &format!("uts{}", day.start), "-E", &format!("uts{}", day.end)]);
+    // Times in seconds since 1970, which a change to or from daylight saving time doesn't repeat.
+    command.envs([TIMES]).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().map_err(|error| ProgramError::Start("sacct".to_owned(), error))?;
+    let (output, complaints) = (child.stdout.take(), child.stderr.take());
+    let complaints = std::thread::spawn(move || {
+        let mut text = Vec::new();
+        let _ = complaints.map(|mut from| from.read_to_end(&mut text));
+        text
+    });
+    let mut output = BufReader::with_capacity(1 << 18, output.ok_or(LeaksError::NoOutput)?);
+    let found = sacct::read(&mut output, delimiter.as_bytes(), None, show);
+    // Once its reader is gone, sacct also ends.
+    drop(output);
+    let status = child.wait().map_err(|error| ProgramError::Talk("sacct".to_owned(), error))?;
+    let complaints = complaints.join().unwrap_or_default();
+    found?;
+    let about = format!("-S {} -E {}", gpushare_period::exact(day.start), gpushare_period::exact(day.end));
+    run::succeeded("sacct", &[&about], run::Output { status, output: Vec::new(), complaints })?;
+    Ok(())
+}
+
+/// Shows every job of a file.
+///
+/// # Errors
+/// The file isn't complete.
+pub fn saved(reader: Reader, mut show: impl FnMut(&Job)) -> Result<u64, LeaksError> {
+    let Reader { facts: _, delimiter, mut jobs, length } = reader;
+    let not_whole = |why| LeaksError::NotWhole(Box::new(why));
+    let (mut progress, mut count, mut done) = (Progress::new(), 0_u64, 0_u64);
+    sacct::read(&mut jobs, &delimiter, Some(&dump::end(&delimiter)), |job, record| {
+        count += 1;
+        done += record.len() as u64;
+        if count % 1024 == 0 {
+            progress.at(done, length, count);
+        }
+        show(job);
+        Ok(())
+    })
+    .map_err(not_whole)?;
+    let mut last = String::new();
+    jobs.take(32).read_line(&mut last)?;
+    last.trim().parse().map_err(|_| not_whole(LeaksError::NoCount))
+}

@@ -1,0 +1,162 @@
+//! `gpushare leaks`: from Slurm's accounting alone, when more GPUs of a type ran than a limit allows, through which
+//! requests, and what gpushare would have replied to them. It needs no other part of gpushare, and changes nothing.
+//!
+//! Read → sum → print: it reads jobs as a stream (`source`, `sacct`), keeps a few numbers of each (`collect`), sums
+//! these over time (`sweep`), judges and prints them (`report`, `text`, `plot`). If accounting lacks a fact, it says so
+//! instead of guessing (`nodes`).
+#![forbid(unsafe_code)]
+
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+
+use clap::{Args, ValueEnum, ValueHint};
+use gpushare::submit::policy::Policy;
+
+mod collect;
+mod dump;
+mod error;
+mod form;
+mod history;
+mod limits;
+mod nodes;
+mod plot;
+mod progress;
+mod report;
+mod source;
+mod sweep;
+mod text;
+
+use gpushare_judge::past::{Judge, Release};
+use gpushare_period::Period;
+use gpushare_slurm_text::sacct;
+use gpushare_terminal::FileError;
+use gpushare_terminal::{Answer, json};
+
+use collect::Collector;
+use error::LeaksError;
+use gpushare_machine::local;
+use limits::Limits;
+use nodes::Nodes;
+use report::Report;
+use source::Facts;
+
+/// The command line of `gpushare leaks`.
+#[derive(Args)]
+#[command(
+    after_help = "Reads sacct, sacctmgr and scontrol, and changes nothing. Times: 2026-10-31, 2026-10-31T12:00, now,\n\
+                  now-30days. Exit status: 0 no limit was exceeded, 1 one was, 2 it can't tell."
+)]
+pub struct Arguments {
+    /// From when [default: 30 days before the end]
+    #[arg(long, short = 'S', value_name = "TIME")]
+    start: Option<String>,
+    /// Until when [default: now]
+    #[arg(long, short = 'E', value_name = "TIME")]
+    end: Option<String>,
+    /// Also write everything that it reads to a new file, for --from
+    #[arg(long, value_name = "FILE", conflicts_with = "from", value_hint = ValueHint::FilePath)]
+    dump: Option<PathBuf>,
+    /// Read such a file instead of asking Slurm
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    from: Option<PathBuf>,
+    /// The rules to judge requests by [default: those in use, or the defaults]
+    #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath)]
+    conf: Option<PathBuf>,
+    /// Print JSON
+    #[arg(long, conflicts_with = "csv")]
+    json: bool,
+    /// Print CSV: a line for each user and form of request; with =times for each time in which a limit was exceeded
+    #[arg(
+        long,
+        value_name = "requests|times",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "requests",
+        hide_possible_values = true
+    )]
+    csv: Option<Csv>,
+    /// Draw GPUs held against the limits as an SVG file
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    plot: Option<PathBuf>,
+}
+
+/// The length of the period by default.
+const DAYS: u32 = 30;
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Csv {
+    Requests,
+    Times,
+}
+
+/// The report.
+///
+/// # Errors
+/// There is no report; why.
+pub fn run(arguments: &Arguments) -> Result<Answer, LeaksError> {
+    let report = match &arguments.from {
+        Some(path) => from_file(arguments, path)?,
+        None => from_slurm(arguments)?,
+    };
+    if let Some(path) = &arguments.plot {
+        let (svg, left) = plot::svg(&report).map_err(LeaksError::Plot)?;
+        std::fs::write(path, svg).map_err(FileError::of(path))?;
+        if left > 0 {
+            use std::io::Write;
+            let _ = writeln!(std::io::stderr(), "gpushare: the plot leaves out {left} more exceeded limits");
+        }
+    }
+    let text = match arguments.csv {
+        Some(Csv::Requests) => text::requests_csv(&report),
+        Some(Csv::Times) => text::times_csv(&report),
+        None if arguments.json => json::text(&report)?,
+        None => text::lines(&report),
+    };
+    Ok(Answer { text, status: u8::from(report.is_over()) })
+}
+
+fn from_slurm(arguments: &Arguments) -> Result<Report, LeaksError> {
+    let period =
+        Period::parse(arguments.start.as_deref(), arguments.end.as_deref(), gpushare_period::now(), DAYS)?;
+    let policy = local::policy(arguments.conf.as_deref())?;
+    let facts = Facts::ask(period)?;
+    summed(&facts, period, policy, |show| history::live(&facts, arguments.dump.as_deref(), show))
+}
+
+fn from_file(arguments: &Arguments, path: &Path) -> Result<Report, LeaksError> {
+    let mut reader = dump::Reader::open(path)?;
+    let facts = std::mem::take(&mut reader.facts);
+    let period =
+        facts.period.within(arguments.start.as_deref(), arguments.end.as_deref(), facts.period.end)?;
+    // This machine's rules don't apply to that cluster.
+    let policy = match arguments.conf.as_deref() {
+        Some(path) => local::policy(Some(path))?,
+        None => Policy::default(),
+    };
+    summed(&facts, period, policy, |show| history::saved(reader, show))
+}
+
+fn summed(
+    facts: &Facts,
+    period: Period,
+    policy: Policy,
+    read: impl FnOnce(&mut dyn FnMut(&sacct::Job)) -> Result<u64, LeaksError>,
+) -> Result<Report, LeaksError> {
+    let release = Release::parse(&facts.version)?;
+    let known = Rc::new(facts.tables.read());
+    let limits = Limits::of(&known);
+    let mut collector = Collector::new(&limits, Nodes::read(&facts.nodes), period, release);
+    let read = read(&mut |job| collector.take(job))?;
+    // Without limits, none was exceeded. Otherwise, no jobs are no proof.
+    match limits.all.is_empty() {
+        false if read == 0 => return Err(LeaksError::NoJobs(period)),
+        false if collector.counts.with_gpus == 0 && collector.counts.is_unrecorded => {
+            return Err(LeaksError::NoGpus);
+        }
+        _ => {}
+    }
+    Ok(Report::of(facts, period, &limits, collector, read, &Judge::new(policy, release, known)))
+}
+
+#[cfg(test)]
+mod tests;

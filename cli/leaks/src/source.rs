@@ -1,0 +1,151 @@
+//! Where limits and nodes come from: Slurm's own commands, or slurm.conf.
+
+use std::path::Path;
+
+use super::LeaksError;
+use gpushare_judge::past::{Release, Tables};
+use gpushare_period::Period;
+use gpushare_slurm_run::file::ConfFile;
+use gpushare_slurm_run::{self as slurm, ProgramError, run};
+
+/// Everything except the jobs.
+#[derive(Debug, Default)]
+pub struct Facts {
+    /// The output of `sacct --version`.
+    pub version: Vec<u8>,
+    pub cluster: String,
+    pub tables: Tables,
+    /// The nodes: from scontrol, otherwise from slurm.conf.
+    pub nodes: String,
+    pub period: Period,
+    pub remarks: Remarks,
+}
+
+/// From this release on, `sacctmgr show config` prints slurm.conf's PrivateData as if it were slurmdbd's
+/// (src/api/extra_get_functions.c).
+const TELLS_ITS_OWN: Release = Release(26, 5);
+
+/// Problems that still leave enough to report.
+pub type Remarks = Vec<String>;
+
+impl Facts {
+    /// Asks Slurm's commands.
+    ///
+    /// # Errors
+    /// The commands are not here, slurmdbd doesn't answer, or it doesn't show everything.
+    pub fn ask(period: Period) -> Result<Facts, LeaksError> {
+        let version = run::ask("sacct", &["--version"]).map_err(LeaksError::NoSacct)?;
+        let release = Release::parse(&version)?;
+        let (cluster, [partitions, nodes], mut remarks) =
+            of_slurmctld().or_else(|asked| of_the_file(&slurm::conf(), asked))?;
+        remarks.extend(may_see_all(release)?);
+        let tables = Tables { partitions: partitions.into_bytes(), ..Tables::ask(None, &cluster)? };
+        Ok(Facts { version, cluster, tables, nodes, period, remarks })
+    }
+}
+
+/// The cluster's name, its partitions and its nodes.
+type Cluster = (String, [String; 2], Remarks);
+
+/// Asks slurmctld first, because it also has the nodes that a cloud has made.
+fn of_slurmctld() -> Result<Cluster, ProgramError> {
+    let settings = gpushare_slurm_text::Settings::parse(&slurm::ask("scontrol", &["show", "config"])?);
+    let all = |what| slurm::ask("scontrol", &["-a", "-o", "show", what]);
+    Ok((settings.get("ClusterName").to_owned(), [all("partition")?, all("node")?], Vec::new()))
+}
+
+/// Accounting works without slurmctld, and slurm.conf has what is needed.
+fn of_the_file(path: &Path, asked: ProgramError) -> Result<Cluster, LeaksError> {
+    let conf = match ConfFile::read_whole(path) {
+        Ok(conf) => conf,
+        Err(read) => return Err(LeaksError::NoSettings(asked, read)),
+    };
+    let name = conf.settings().get("ClusterName").to_owned();
+    let remark = format!("partitions and nodes are those of {}: {asked}", path.display());
+    let shown = |name, key| as_scontrol(&conf, name, key);
+    Ok((name, [shown("PartitionName", "QoS"), shown("NodeName", "Gres")], vec![remark]))
+}
+
+/// The lines with this name, and this key of each, as scontrol prints them: with the value of the last line named
+/// DEFAULT before, if they have none.
+fn as_scontrol(conf: &ConfFile, name: &str, key: &str) -> String {
+    let mut default = "(null)";
+    let mut text = String::new();
+    for fields in conf.fields() {
+        let of = |wanted: &str| {
+            fields.iter().rev().find(|(key, _)| key.eq_ignore_ascii_case(wanted)).map(|(_, value)| *value)
+        };
+        let Some(names) = of(name) else { continue };
+        let value = of(key).unwrap_or(default);
+        if names.eq_ignore_ascii_case("DEFAULT") {
+            default = value;
+        } else {
+            text += &format!("{name}={names} {key}={value}\n");
+        }
+    }
+    text
+}
+
+/// If jobs are private, sacct shows other users' jobs only to administrators, and doesn't say that it omits any.
+/// Returns an error if that is so, and a remark if it is unknown.
+fn may_see_all(release: Release) -> Result<Remarks, LeaksError> {
+    let text = |program, arguments: &[&str]| {
+        run::ask(program, arguments).map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
+    };
+    let config = text("sacctmgr", &["show", "config"])?;
+    let user = text("id", &["-un"])?.trim().to_owned();
+    // `SlurmUser = slurm(64030)`; slurmdbd's own user may see everything too.
+    let is_slurms = gpushare_slurm_text::Settings::parse(&config.replace('(', ",(")).has("SlurmUser", &user);
+    let of = format!("user={user}");
+    let level =
+        || text("sacctmgr", &["-nP", "show", "user", "where", &of, "format=adminlevel"]).unwrap_or_default();
+    if user == "root" || is_slurms || ["Operator", "Administrator"].contains(&level().trim()) {
+        return Ok(Remarks::new());
+    }
+    if release >= TELLS_ITS_OWN {
+        return Ok(vec![format!(
+            "'{user}' is not an accounting administrator: if slurmdbd.conf has PrivateData, which this Slurm release \
+             doesn't show, other users' jobs are missing. Run this as root to be sure"
+        )]);
+    }
+    private(&config).map_or(Ok(Remarks::new()), |private| Err(LeaksError::NotAll { user, private }))
+}
+
+/// What other users can't see of accounting. slurm.conf has a key of the same name, which is about slurmctld's own
+/// answers.
+fn private(config: &str) -> Option<&'static str> {
+    let settings = gpushare_slurm_text::Settings::parse(config.split_once("SlurmDBD configuration")?.1);
+    ["jobs", "users", "accounts"].into_iter().find(|word| settings.has("PrivateData", word))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slurm_conf_is_read_with_its_defaults_and_in_any_spelling() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("slurm.conf");
+        let text = "PartitionName=a Nodes=n1\nPartitionName=DEFAULT QOS=pq\npartitionname=b\tqos=x\nPartitionName=c\n\
+                    NodeName=DEFAULT Gres=gpu:a40:4\nNodeName=n[1-2] CPUs=1\n";
+        std::fs::write(&path, text).unwrap();
+        let conf = ConfFile::read_whole(&path).unwrap();
+        assert_eq!(
+            as_scontrol(&conf, "PartitionName", "QoS"),
+            "PartitionName=a QoS=(null)\nPartitionName=b QoS=x\nPartitionName=c QoS=pq\n"
+        );
+        assert_eq!(as_scontrol(&conf, "NodeName", "Gres"), "NodeName=n[1-2] Gres=gpu:a40:4\n");
+    }
+
+    #[test]
+    fn only_slurmdbds_private_data_is_private_to_sacct() {
+        let config = |ours: &str, its: &str| {
+            format!(
+                "Configuration data as of x\nPrivateData = {ours}\n\nSlurmDBD configuration:\nPrivateData    = {its}\n"
+            )
+        };
+        assert_eq!(private(&config("jobs", "none")), None);
+        assert_eq!(private(&config("none", "usage,jobs")), Some("jobs"));
+        assert_eq!(private(&config("none", "accounts,events")), Some("accounts"));
+    }
+}

@@ -1,0 +1,179 @@
+//! The report as text for people, and as CSV for a spreadsheet.
+
+use super::report::{Asked, Exceeded, OfLimit, Report, Sums};
+use gpushare_period::{second, text, zone};
+use gpushare_terminal::clean;
+use gpushare_terminal::columns::{self, Side, Span};
+use gpushare_terminal::csv;
+
+/// How many requests are shown for each limit; --csv and --json have all.
+const SHOWN: usize = 12;
+
+/// The report as text.
+pub fn lines(report: &Report) -> String {
+    let period = report.period;
+    let mut out = format!(
+        "{}, {} to {} ({}): {} jobs read, {} of them with GPUs in that time\n",
+        clean(&report.cluster),
+        text(period.start),
+        text(period.end),
+        zone(period.end),
+        report.jobs,
+        report.jobs_with_gpus,
+    );
+    let over = report.limits.iter().filter(|one| one.exceeded).count();
+    out += &match (report.limits.len(), over) {
+        (0, _) => "no QOS or association has a limit on a GPU type\n".to_owned(),
+        (all, 0) => format!("limits on GPU types: {all}, none exceeded\n"),
+        (all, over) => format!("limits on GPU types: {all}, exceeded: {over}\n"),
+    };
+    for limit in &report.limits {
+        for over in limit.over.iter().take(SHOWN) {
+            out += &exceeded(limit, over);
+        }
+        match limit.over.len().saturating_sub(SHOWN) {
+            0 => {}
+            more => out += &format!("\n{}: and {more} more, in --csv and --json\n", clean(&limit.name())),
+        }
+    }
+    let kept: Vec<&OfLimit> = report.limits.iter().filter(|one| one.over.is_empty()).collect();
+    if !kept.is_empty() {
+        out += "\nnot exceeded:\n";
+    }
+    for limit in kept {
+        let unseen = match limit.unseen_gpu_hours {
+            hours if hours > 0.0 => format!("  (Slurm did not count {} GPU-hours against it)", number(hours)),
+            _ => String::new(),
+        };
+        out += &format!("  {}{unseen}\n", clean(&limit.name()));
+    }
+    out += "\n";
+    for remark in &report.remarks {
+        out += &format!("note: {}\n", clean(remark));
+    }
+    out
+}
+
+fn exceeded(limit: &OfLimit, over: &Exceeded) -> String {
+    let whose = if limit.field == "MaxTRESPU" { "user" } else { "account" };
+    let of = over.of.as_ref().map(|name| format!(", {whose} '{name}'")).unwrap_or_default();
+    let mut out = format!("\n{}\n", clean(&format!("{}{of}", limit.name())));
+    let Exceeded { certain, at_most, .. } = over;
+    if certain.times > 0 {
+        out += &sums("exceeded", certain, limit.limit);
+    }
+    if let Some(most) = at_most {
+        out += &sums("possibly exceeded, if GPUs of unknown type count", most, limit.limit);
+    }
+    if over.unexplained_gpu_hours > 0.0 {
+        out += &format!(
+            "  {} of the GPU-hours above the limit were requested by type: the limit was higher then, or a limit of \
+             a QOS or partition took precedence\n",
+            number(over.unexplained_gpu_hours)
+        );
+    }
+    if !over.requests.is_empty() {
+        out += "  requests that Slurm did not count against it, while it was exceeded:\n";
+        out += &table(over.requests.iter().take(SHOWN));
+    }
+    match over.requests.len().saturating_sub(SHOWN) {
+        0 => {}
+        more => out += &format!("    and {more} more, in --csv and --json\n"),
+    }
+    out
+}
+
+fn sums(how: &str, sums: &Sums, limit: u32) -> String {
+    let worst = sums.worst.map(|one| {
+        let (held, above) = (one.held, one.held.saturating_sub(limit));
+        let (at, start, end) = (second(one.at), second(one.start), second(one.end));
+        format!("  most: {held} held, {above} above, at {at} (exceeded from {start} to {end})\n")
+    });
+    let times = if sums.times == 1 { "once".to_owned() } else { format!("{} times", sums.times) };
+    let (hours, above) = (number(sums.hours), number(sums.gpu_hours_above));
+    format!("  {how}: {times}, {hours} hours, {above} GPU-hours above the limit\n")
+        + &worst.unwrap_or_default()
+}
+
+/// Enough digits that a small number isn't 0.
+fn number(hours: f64) -> String {
+    if hours < 10.0 { format!("{hours:.3}") } else { format!("{hours:.1}") }
+}
+
+fn table<'a>(requests: impl Iterator<Item = &'a Asked>) -> String {
+    let head = ["USER", "JOBS", "GPU-HOURS", "REQUEST", "GPUSHARE WOULD SAY"].map(str::to_owned);
+    let rows = std::iter::once(head).chain(requests.map(row));
+    let rows = rows.map(|row| row.into_iter().map(Span::from).collect()).collect();
+    let sides = [Side::Left, Side::Right, Side::Right, Side::Left, Side::Left].map(|side| (side, None));
+    let lines = columns::aligned(rows, &sides);
+    lines.iter().map(|line| format!("    {}\n", line.render(None, false))).collect()
+}
+
+fn row(asked: &Asked) -> [String; 5] {
+    let request = match (asked.request.as_str(), asked.on_command_line) {
+        ("", _) => "whole nodes, no GPU option".to_owned(),
+        (request, true) => request.to_owned(),
+        (request, false) => format!("{request} (not on the command line)"),
+    };
+    let told = match (asked.number, &asked.command, &asked.told) {
+        (Some(number), Some(command), _) => format!("{number}, try: {command}"),
+        (Some(number), None, _) => number.to_owned(),
+        (None, _, Some(reason)) => reason.clone(),
+        (None, _, None) => "not refused".to_owned(),
+    };
+    [asked.user.clone(), asked.jobs.to_string(), number(asked.gpu_hours), request, told]
+}
+
+/// One line for each request.
+pub fn requests_csv(report: &Report) -> String {
+    let head = "owner_kind,owner,field,gpu_type,limit,of,user,account,qos,partition,request,on_command_line,jobs,\
+                gpu_hours,number,command";
+    let row = |limit: &OfLimit, over: &Exceeded, asked: &Asked| {
+        let of = over.of.clone().unwrap_or_default();
+        [
+            limit_columns(limit),
+            vec![of, asked.user.clone(), asked.account.clone(), asked.qos.clone(), asked.partition.clone()],
+            vec![
+                asked.request.clone(),
+                asked.on_command_line.to_string(),
+                asked.jobs.to_string(),
+                asked.gpu_hours.to_string(),
+                asked.number.unwrap_or_default().to_owned(),
+                asked.command.clone().unwrap_or_default(),
+            ],
+        ]
+        .concat()
+    };
+    let rows =
+        all(report).flat_map(|(limit, over)| over.requests.iter().map(move |asked| row(limit, over, asked)));
+    csv::text(head, rows)
+}
+
+/// One line for each time during which a limit was exceeded.
+pub fn times_csv(report: &Report) -> String {
+    let row = |limit: &OfLimit, over: &Exceeded, at: usize| {
+        let of = over.of.clone().unwrap_or_default();
+        let time = over
+            .intervals
+            .get(at)
+            .map(|one| vec![one.start.clone(), one.end.clone(), one.most_held.to_string()]);
+        [limit_columns(limit), vec![of], time.unwrap_or_default()].concat()
+    };
+    let rows =
+        all(report).flat_map(|(limit, over)| (0..over.intervals.len()).map(move |at| row(limit, over, at)));
+    csv::text("owner_kind,owner,field,gpu_type,limit,of,start,end,most_held", rows)
+}
+
+fn all(report: &Report) -> impl Iterator<Item = (&OfLimit, &Exceeded)> {
+    report.limits.iter().flat_map(|limit| limit.over.iter().map(move |over| (limit, over)))
+}
+
+fn limit_columns(limit: &OfLimit) -> Vec<String> {
+    vec![
+        limit.owner_kind.to_owned(),
+        limit.owner.clone(),
+        limit.field.to_owned(),
+        limit.gpu_type.clone(),
+        limit.limit.to_string(),
+    ]
+}
