@@ -25,7 +25,7 @@ fn audit(options: &[&str]) -> (String, Option<i32>) {
     (String::from_utf8(text).unwrap(), output.status.code())
 }
 
-const WEEK: [&str; 6] = ["--log", "slurmctld.log", "--start", "2026-11-16", "--end", "2026-11-23"];
+const WEEK: [&str; 5] = ["--start", "2026-11-16", "--end", "2026-11-23", "slurmctld.log"];
 
 #[test]
 fn the_page_shows_what_is_printed() {
@@ -42,7 +42,7 @@ fn the_page_shows_what_is_printed() {
 
 #[test]
 fn the_exit_status_says_whether_something_was_let_pass() {
-    let of = |start, end| audit(&["--log", "slurmctld.log", "--start", start, "--end", end]);
+    let of = |start, end| audit(&["slurmctld.log", "--start", start, "--end", end]);
     let (text, status) = of("2026-11-23", "2026-11-24");
     assert_eq!(status, Some(0), "{text}");
     assert!(text.contains("\nNo request was accepted that Mode=enforce would refuse.\n"), "{text}");
@@ -51,9 +51,9 @@ fn the_exit_status_says_whether_something_was_let_pass() {
     assert_eq!(
         text,
         "gpushare: slurmctld logged nothing from 2026-11-24 00:00 to 2026-11-25 00:00. The log has its lines from \
-         2026-11-15 23:00 to 2026-11-23 07:00: choose --start and --end, or name other logs with --log\n"
+         2026-11-15 23:00 to 2026-11-23 07:00: choose --start and --end, or name other logs\n"
     );
-    assert_eq!(audit(&["--log", "none.log"]).1, Some(2));
+    assert_eq!(audit(&["none.log"]).1, Some(2));
     let (text, status) = audit(&[]);
     assert_eq!((status, text.lines().count()), (Some(2), 1), "{text}");
 }
@@ -62,7 +62,7 @@ fn the_exit_status_says_whether_something_was_let_pass() {
 #[test]
 fn a_configuration_that_is_named_must_exist() {
     let output = Command::new(env!("CARGO_BIN_EXE_gpushare"))
-        .args(["audit", "--conf", "/no/such.conf", "--log", "-"])
+        .args(["audit", "--conf", "/no/such.conf", "-"])
         .output()
         .unwrap();
     let said = String::from_utf8(output.stderr).unwrap();
@@ -78,7 +78,7 @@ fn a_long_log_needs_little_memory() {
     let mut shell = Command::new("/bin/sh");
     shell.args([
         "-c",
-        "ulimit -v 100000; exec \"$0\" audit --conf \"$1\" --start 2026-11-16 --end 2026-11-17 --log -",
+        "ulimit -v 100000; exec \"$0\" audit --conf \"$1\" --start 2026-11-16 --end 2026-11-17 -",
     ]);
     let mut child = shell
         .args([program, CONF])

@@ -134,15 +134,19 @@ def test_every_form_of_the_time_is_read(lab, log):
         lab.wait(lambda: lab.run("scontrol ping").returncode == 0, "slurmctld to be back")
 
 
-def test_rotated_logs_are_read_and_others_can_be_named(lab, log):
+def test_the_log_is_read_and_others_can_be_named(lab, log):
     refused(lab, "GS101", QOS, "--gres=gpu:2", "-J", "first")
     lab.ok(f"gzip -c {log} >{log}.2.gz; : >{log}")
     refused(lab, "GS101", QOS, "--gres=gpu:2", "-J", "second")
     lab.ok(f"cp {log} {log}.1; : >{log}")
     refused(lab, "GS101", QOS, "--gres=gpu:2", "-J", "third")
-    assert told(lab, status=0) == {("alice", "GS101", "--gres=gpu:2", "first", "second", "third"): (0, 0, 3, 0)}
-    assert told(lab, "--log", f"{log}.2.gz", status=0) == {("alice", "GS101", "--gres=gpu:2", "first"): (0, 0, 1, 0)}
-    assert "No such file" in audit(lab, "--log", "/no/such.log", status=2)
+    of = lambda *names: {("alice", "GS101", "--gres=gpu:2", *names): (0, 0, len(names), 0)}
+    assert told(lab, status=0) == of("third")
+    assert told(lab, f"{log}.1", log, status=0) == of("second", "third")
+    assert "it is compressed: zcat" in audit(lab, f"{log}.2.gz", log, status=2)
+    said = lab.ok(f"ls -tr {log}* | xargs zcat -f | gpushare audit --csv -")
+    assert all(name in said for name in ("first", "second", "third")), said
+    assert "No such file" in audit(lab, "/no/such.log", status=2)
     lab.ok(f"rm {log}.2.gz {log}.1")
 
 
@@ -151,7 +155,7 @@ def test_without_a_log_the_counts_say_how_often(lab, log):
     counts = "/run/slurm/audit.counts"
     lab.ok(f"chmod 600 {log}; rm -f {counts}")
     lab.ok(f"test -d {counts.rsplit('/', 1)[0]}")
-    assert "name a log with --log" in audit(lab, user="alice", status=2)
+    assert "or name a log" in audit(lab, user="alice", status=2)
     try:
         lab.write(CONF, f"{old}\nRefusalCounts={counts}\n")
         lab.ok("/lab/service stop slurmctld; /lab/service start slurmctld")

@@ -55,7 +55,7 @@ def let_pass(cluster):
 
 
 def audit(cluster, source, *options):
-    return cluster.run(f"{source} | gpushare audit {shlex.join(options)} --log -")
+    return cluster.run(f"{source} | gpushare audit {shlex.join(options)} -")
 
 
 def passed(cluster, source):

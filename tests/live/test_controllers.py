@@ -223,13 +223,13 @@ def test_a_restart_beside_a_standby_with_other_rules(pair):
     # Its log is no proof that no request was accepted, and one of several controllers' isn't either.
     for command, reason in (
         (f"gpushare audit --conf {conf}", "are controllers, and each logs only the requests that it judged itself"),
-        (f"gpushare audit --conf {conf} --log /second/var/log/slurm/slurmctld.log", "slurmctld only stood by here"),
+        (f"gpushare audit --conf {conf} /second/var/log/slurm/slurmctld.log", "slurmctld only stood by here"),
     ):
         said = pair.cluster.run(command)
         # A note, if an earlier test has let something pass.
         assert said.returncode != 0 and reason in said.stdout + said.stderr, (command, said)
     logs = "/var/log/slurm/slurmctld.log /second/var/log/slurm/slurmctld.log"
-    both = pair.cluster.run(f"gpushare audit --conf {conf} --log {logs}")
+    both = pair.cluster.run(f"gpushare audit --conf {conf} {logs}")
     assert both.returncode in (0, 1) and "slurmctld stood by for a part of the time" in both.stdout, both
     assert pair.kept() == (first.name, GOOD)
     assert f"from {COPY}, of {first.name}:{CONF}" in "\n".join(first.log()[since:])

@@ -390,7 +390,7 @@ def every_number_of_the_page(session):
 
 # Commands that end with 1, each for the reason that the manual page has in its table.
 NO = {
-    "audit": "gpushare audit --log /lab/out/slurmctld.log --start 2026-11-16 --end 2026-11-23",
+    "audit": "gpushare audit --start 2026-11-16 --end 2026-11-23 /lab/out/slurmctld.log",
     "check": "gpushare check",
     "explain": "gpushare explain --conf /lab/out/one.conf -- --wrap=true",
     "guard": "sbatch -QH --wrap true && gpushare guard --waiting --conf /lab/out/one.conf",
@@ -725,13 +725,13 @@ def round_mps(session):
     cluster.start(HALF)
 
 
-@prepared("audit", "gpushare audit --log slurmctld.log --start 2026-11-16 --end 2026-11-23", status=1)
+@prepared("audit", "gpushare audit --start 2026-11-16 --end 2026-11-23 slurmctld.log", status=1)
 def the_pages_log(session):
     session.cluster.write("/lab/out/slurmctld.log", (TOP / "tests/data/audit/slurmctld.log").read_bytes())
     session.before = "cd /lab/out; "
 
 
-@prepared("audit", "journalctl -u slurmctld -o short-iso | gpushare audit --log -")
+@prepared("audit", "journalctl -u slurmctld -o short-iso | gpushare audit -")
 def slurmctld_in_the_journal(session):
     """Debian's own unit, without a log of its own."""
     cluster, conf = session.cluster, "/etc/slurm/slurm.conf"

@@ -4,8 +4,6 @@
 //! slurmctld logs each of its starts, and gpushare then logs which rules are in force, both at the level `info`. So
 //! gpushare was there if it logged anything since slurmctld's last start. It wasn't if that start has no line of it.
 
-use std::path::PathBuf;
-
 use gpushare::submit::log_line::PREFIX;
 use gpushare::text::counted;
 
@@ -36,7 +34,7 @@ gpushare::errors! {
         /// The period and what the logs have.
         Outside(period: Period, first: u32, last: u32) =>
             "slurmctld logged nothing from {} to {}. The log has its lines from {} to {}: choose --start and --end, or \
-             name other logs with --log", text(period.start), text(period.end), text(*first), text(*last);
+             name other logs", text(period.start), text(period.end), text(*first), text(*last);
         OnlyErrors =>
             "slurmctld logged only errors in that time, so it would have left out gpushare's lines: set \
              SlurmctldDebug=info";
@@ -57,9 +55,9 @@ gpushare::errors! {
         /// The controllers.
         Controllers(hosts: String) =>
             "{hosts} are controllers, and each logs only the requests that it judged itself: name the logs of all of \
-             them with --log";
+             them";
         StandsBy =>
-            "slurmctld only stood by here, so another controller judged the requests: name that one's log with --log";
+            "slurmctld only stood by here, so another controller judged the requests: name that one's log";
         Cut(lines: u64) =>
             "{} about an accepted request can't be read, because syslog cuts lines at 500 characters: set \
              SlurmctldLogFile, or {GET_JOURNAL}", counted(*lines, "line");
@@ -68,16 +66,14 @@ gpushare::errors! {
              before it, as with journalctl -o cat: {GET_JOURNAL}", counted(*lines, "line");
         LeftOut(lines: u64) =>
             "journalctl has left out {} of slurmctld's: run it with --all", counted(*lines, "long message");
-        Packed(path: PathBuf) => "{} can't be read: unpack it, and name all logs with --log", path.display();
         /// Why slurmctld didn't say whether it counts.
         NotCounted(why: String) =>
             "the counts have no accepted request, but nothing shows that gpushare counts: {why}";
     }
 }
 
-const GET_JOURNAL: &str = "run 'journalctl -u slurmctld -o short-iso | gpushare audit --log -'";
-const GET: &str =
-    "Name slurmctld's log with --log, or run 'journalctl -u slurmctld -o short-iso | gpushare audit --log -'";
+const GET_JOURNAL: &str = "run 'journalctl -u slurmctld -o short-iso | gpushare audit -'";
+const GET: &str = "Name slurmctld's log, or run 'journalctl -u slurmctld -o short-iso | gpushare audit -'";
 
 /// Whether slurmctld says that it runs with gpushare.
 #[derive(Clone, Debug, PartialEq, Eq)]

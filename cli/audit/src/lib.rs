@@ -54,9 +54,6 @@ pub struct Arguments {
     /// Until when [default: now]
     #[arg(long, short = 'E', value_name = "TIME")]
     end: Option<String>,
-    /// Logs to read, also gzipped ones; - is standard input [default: SlurmctldLogFile and its rotated files]
-    #[arg(long, value_name = "FILE", num_args = 1.., value_hint = ValueHint::FilePath)]
-    log: Vec<PathBuf>,
     /// The rules [default: gpushare.conf beside slurm.conf, else /etc/slurm/gpushare.conf]
     #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath)]
     conf: Option<PathBuf>,
@@ -66,6 +63,9 @@ pub struct Arguments {
     /// Print CSV: a line for each user, form of request and message
     #[arg(long)]
     csv: bool,
+    /// Logs to read; - is standard input [default: SlurmctldLogFile]
+    #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
+    logs: Vec<PathBuf>,
 }
 
 /// The length of the period by default.
@@ -77,11 +77,11 @@ gpushare::errors! {
     pub enum AuditError {
         Syslog =>
             "SlurmctldLogFile is not set, so slurmctld's lines are in the journal or syslog: run 'journalctl -u \
-             slurmctld -o short-iso | gpushare audit --log -'";
+             slurmctld -o short-iso | gpushare audit -'";
         /// Neither slurmctld nor slurm.conf provides the settings.
         NoSettings(asked: ProgramError, read: FileError) => "{asked}; {read}";
         NoLog(why: Box<AuditError>) =>
-            "{why}. Run this on the controller as root or SlurmUser, or name a log with --log";
+            "{why}. Run this on the controller as root or SlurmUser, or name a log";
         NoCounts(why: Box<AuditError>, path: PathBuf) =>
             "{why}; RefusalCounts={}: no such file. Run this on the controller", path.display();
         Counts(why: Box<AuditError>, path: PathBuf, error: io::Error) =>
@@ -103,13 +103,13 @@ pub fn run(arguments: &Arguments) -> Result<Answer, AuditError> {
         period.end = period.end.saturating_add(1);
     }
     let config = local::config(arguments.conf.as_deref())?.unwrap_or_default();
-    let (settings, loaded) = match arguments.log.is_empty() {
+    let (settings, loaded) = match arguments.logs.is_empty() {
         true => settings(),
         false => (Ok(Settings::default()), Loaded::Unknown(String::new())),
     };
     let found = settings.and_then(|settings| {
         let mut collector = Collector::new(period);
-        let (files, doubts) = logs(&arguments.log, &settings, period)?;
+        let (files, doubts) = logs(&arguments.logs, &settings)?;
         for file in &files {
             let clock = Clock { zone: TimeZone::system(), latest: file.written.saturating_add(86_400) };
             files::lines(&file.path, |line| collector.take(line, &clock))?;
@@ -127,7 +127,7 @@ pub fn run(arguments: &Arguments) -> Result<Answer, AuditError> {
         }
         Err(why) => {
             let (reason, why) = (why.to_string(), Box::new(why));
-            let Some(path) = config.refusal_counts.filter(|_| arguments.log.is_empty()) else {
+            let Some(path) = config.refusal_counts.filter(|_| arguments.logs.is_empty()) else {
                 return Err(AuditError::NoLog(why));
             };
             let counts = counts(&path, why)?;
@@ -173,19 +173,15 @@ fn settings() -> (Result<Settings, AuditError>, Loaded) {
 }
 
 /// The files to read, the oldest first, and what they leave out.
-fn logs(
-    named: &[PathBuf],
-    settings: &Settings,
-    period: Period,
-) -> Result<(Vec<LogFile>, Vec<Doubt>), AuditError> {
+fn logs(named: &[PathBuf], settings: &Settings) -> Result<(Vec<LogFile>, Vec<Doubt>), AuditError> {
     let standard_input = |path: &PathBuf| LogFile { written: gpushare_period::now(), path: path.clone() };
     if named.is_empty() {
         let log = settings.get("SlurmctldLogFile");
         if !log.starts_with('/') {
             return Err(AuditError::Syslog);
         }
-        let (files, packed) = files::with_rotated(Path::new(log), period.start)?;
-        let mut doubts: Vec<_> = packed.into_iter().map(Doubt::Packed).collect();
+        let files = vec![LogFile::at(Path::new(log))?];
+        let mut doubts = Vec::new();
         let hosts = settings.list("SlurmctldHost");
         if hosts.len() > 1 {
             doubts.push(Doubt::Controllers(hosts.join(", ")));

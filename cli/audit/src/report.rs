@@ -219,7 +219,10 @@ fn begins_late(collected: &Collector) -> Option<u32> {
 fn about(collected: &Collector) -> Vec<String> {
     let mut said = Vec::new();
     if let Some(begin) = begins_late(collected) {
-        said.push(format!("the logs begin at {}: this report has nothing from before", text(begin)));
+        said.push(format!(
+            "the logs begin at {}: this report has nothing from before. Name older logs, too",
+            text(begin)
+        ));
     }
     said.extend(collected.evidence.without().map(|(since, until)| {
         format!(
