@@ -44,8 +44,8 @@ mod rules;
 mod version;
 
 use finding::{Finding, Status};
+use gpushare_slurm_text::version::Version;
 use plugstack::Plugstack;
-use version::Version;
 
 const PROC: &str = "/proc";
 
@@ -249,7 +249,7 @@ impl<'a> Look<'a> {
             if conf.is_none() {
                 findings.extend(last_good::finding(settings, self.slurm_conf, controllers.len() < 2));
             }
-            let installed = Version::of_program("slurmctld");
+            let installed = version::of_program("slurmctld");
             findings.extend(plugins::daemon(
                 "slurmctld",
                 "slurmdbd",
@@ -262,7 +262,7 @@ impl<'a> Look<'a> {
             (Placement::Off, _) | (_, false) if reach.slurmctld.is_err() => Vec::new(),
             (Placement::Off, runs_jobs) => {
                 let program = if runs_jobs { "slurmd" } else { plugins::OF_USERS };
-                let mut findings = plugins::named(stack, settings, Version::of_program(program), runs_jobs);
+                let mut findings = plugins::named(stack, settings, version::of_program(program), runs_jobs);
                 if runs_jobs {
                     findings.extend(mps::others(config.of_node(host), &others(Path::new(PROC))));
                 }
@@ -271,7 +271,7 @@ impl<'a> Look<'a> {
             (_, true) => self.this_node(stack),
             (_, false) => {
                 let said = format!("{host} is not a node of Slurm; run this on one too");
-                let mut findings = plugins::on_login(stack, settings, Version::of_program(plugins::OF_USERS));
+                let mut findings = plugins::on_login(stack, settings, version::of_program(plugins::OF_USERS));
                 findings.push(Finding::unknown("node", said));
                 findings
             }
@@ -309,7 +309,7 @@ impl<'a> Look<'a> {
         findings.extend(self.slurmd(&self.own_conf, &[&gres, &cgroup]));
         findings.extend(local::cgroup(config, slurm, &cgroup_conf, host));
         findings.extend(match node {
-            Some(node) => plugins::on_node(stack, settings, node, Version::of_program("slurmd")),
+            Some(node) => plugins::on_node(stack, settings, node, version::of_program("slurmd")),
             None => vec![plugins::fence_line(stack, settings)],
         });
         let (found, gpus) = node::gpus(here, &gres_conf, host);
@@ -348,7 +348,7 @@ impl<'a> Look<'a> {
     /// `spank_init`).
     fn slurmd(&self, slurm_conf: &ConfFile, others: &[&ConfFile]) -> Vec<Finding> {
         let proc = Path::new(PROC);
-        let installed = Version::of_program("slurmd");
+        let installed = version::of_program("slurmd");
         let started = daemon::running(proc, &self.host).and_then(|running| daemon::started(running, proc));
         let changes = |files: &[&ConfFile]| {
             daemon::changes(&files.iter().flat_map(|conf| conf.files.clone()).collect::<Vec<PathBuf>>())

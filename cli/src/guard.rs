@@ -17,8 +17,8 @@ use gpushare_qos::config::Guard;
 use gpushare_slurm_text::{Snapshot, State, limits};
 
 use crate::slurm::ProgramError;
-use gpushare_judge::past::ReleaseError;
 use gpushare_machine::textfile::{self, TextfileError};
+use gpushare_slurm_text::version::ReleaseError;
 use gpushare_terminal::complain;
 
 use gpushare_machine::local;

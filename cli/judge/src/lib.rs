@@ -5,7 +5,6 @@
 pub mod accounting;
 pub mod options;
 pub mod past;
-pub mod release;
 pub mod submission;
 mod table;
 mod time;

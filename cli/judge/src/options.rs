@@ -3,8 +3,8 @@
 
 use gpushare::text::shown::shown;
 
-use super::release::Release;
 use super::table::{self, Arity, Spec};
+use gpushare_slurm_text::version::Release;
 
 /// Where an option comes from. A later source overrides an earlier one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -12,8 +12,8 @@ use super::accounting::Database;
 pub use super::accounting::{Facts, Tables};
 pub use super::options::OptionError;
 use super::options::{self, Given, Source};
-pub use super::release::{Release, ReleaseError};
 use super::submission::Submission;
+use gpushare_slurm_text::version::Release;
 
 /// gpushare's reply to a request.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -6,8 +6,8 @@ use gpushare::submit::grammar::Spelling;
 use gpushare::submit::request::{Amounts, Batch, Memory, Request};
 
 use super::options::{Given, OptionError};
-use super::release::Release;
 use super::time;
+use gpushare_slurm_text::version::Release;
 
 pub mod counts;
 

@@ -3,7 +3,7 @@
 //! From sbatch(1) and the answers of each release to `sbatch --OPTION=`. The table lacks options of a site's SPANK
 //! plugins, since it can't know whether the next word belongs to one.
 
-use super::release::Release;
+use gpushare_slurm_text::version::Release;
 
 /// Whether an option takes a value, in getopt_long(3)'s terms.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,7 +35,7 @@ pub fn options(release: Release) -> impl Iterator<Item = &'static Spec> + Clone 
 }
 
 const fn spec(name: &'static str, arity: Arity) -> Spec {
-    Spec { name, short: None, arity, since: Release(0, 0), until: Release(u16::MAX, 0) }
+    Spec { name, short: None, arity, since: Release(0, 0), until: Release(u8::MAX, 0) }
 }
 
 const fn flag(name: &'static str) -> Spec {
@@ -55,11 +55,11 @@ impl Spec {
         Spec { short: Some(letter), ..self }
     }
 
-    const fn since(self, year: u16, month: u16) -> Spec {
+    const fn since(self, year: u8, month: u8) -> Spec {
         Spec { since: Release(year, month), ..self }
     }
 
-    const fn until(self, year: u16, month: u16) -> Spec {
+    const fn until(self, year: u8, month: u8) -> Spec {
         Spec { until: Release(year, month), ..self }
     }
 }

@@ -8,9 +8,9 @@ use gpushare_slurm_text::Kind;
 use super::limits::Limits;
 use super::nodes::Nodes;
 use super::sweep::Hold;
-use gpushare_judge::past::Release;
 use gpushare_period::Period;
 use gpushare_slurm_text::sacct::Job;
+use gpushare_slurm_text::version::Release;
 
 /// The limit saw all GPUs of the job, so no request is a cause.
 pub const NO_CAUSE: u32 = u32::MAX;

@@ -7,9 +7,9 @@ use gpushare::config::LoadError;
 use gpushare_slurm_text::sacct::SacctError;
 
 use super::plot::PlotError;
-use gpushare_judge::past::ReleaseError;
 use gpushare_period::{Period, PeriodError, text};
 use gpushare_slurm_run::ProgramError;
+use gpushare_slurm_text::version::ReleaseError;
 use gpushare_terminal::FileError;
 
 gpushare::errors! {

@@ -1,7 +1,8 @@
 //! How a job requested its GPUs: from its command line if that has the options, otherwise from what Slurm recorded of
 //! the request.
 
-use gpushare_judge::past::{Asked, Release, options};
+use gpushare_judge::past::{Asked, options};
+use gpushare_slurm_text::version::Release;
 
 use gpushare_slurm_text::sacct::{Job, gpus};
 

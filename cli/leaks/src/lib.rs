@@ -26,9 +26,10 @@ mod source;
 mod sweep;
 mod text;
 
-use gpushare_judge::past::{Judge, Release};
+use gpushare_judge::past::Judge;
 use gpushare_period::Period;
 use gpushare_slurm_text::sacct;
+use gpushare_slurm_text::version::Release;
 use gpushare_terminal::FileError;
 use gpushare_terminal::{Answer, json};
 

@@ -3,10 +3,11 @@
 use std::path::Path;
 
 use super::LeaksError;
-use gpushare_judge::past::{Release, Tables};
+use gpushare_judge::past::Tables;
 use gpushare_period::Period;
 use gpushare_slurm_run::file::ConfFile;
 use gpushare_slurm_run::{self as slurm, ProgramError, run};
+use gpushare_slurm_text::version::Release;
 
 /// Everything except the jobs.
 #[derive(Debug, Default)]

@@ -10,6 +10,8 @@ use gpushare_slurm_text as slurm_text;
 
 use super::state::Actual;
 use super::{ROOT, ReadError};
+use gpushare_slurm_text::version::{Release, Version};
+
 use crate::config::field::{FIELDS, Kind};
 use crate::config::value::{Settings, Value};
 use crate::config::{ManagedQos, Members};
@@ -57,9 +59,10 @@ impl Cluster {
                 *gpus.entry(gres_type.clone()).or_insert(0) += number;
             }
         }
-        let version = value("SLURM_VERSION").map(numbers).unwrap_or_default();
-        let one_level = ((23, 11, 0)..(25, 5, 1)).contains(&version);
-        let cuts_lists = version < (24, 11, 0);
+        let version = Version::parse(settings.get("SLURM_VERSION"));
+        let from = |year, month, micro| Some(Version { release: Release(year, month), micro });
+        let one_level = (from(23, 11, None)..from(25, 5, Some(1))).contains(&version);
+        let cuts_lists = version < from(24, 11, None);
         Ok(Cluster { name: value("ClusterName")?.to_owned(), tracked, gpus, one_level, cuts_lists })
     }
 
@@ -88,13 +91,6 @@ impl Cluster {
         }
         settings
     }
-}
-
-/// `24.11.5` as numbers.
-fn numbers(version: &str) -> (u32, u32, u32) {
-    let mut numbers = version.split(['.', '-']).map_while(|part| part.parse::<u32>().ok());
-    let mut next = || numbers.next().unwrap_or_default();
-    (next(), next(), next())
 }
 
 /// All findings, in the order of the lines. `strangers` are the members that the system doesn't know.

@@ -22,6 +22,7 @@ pub mod record;
 pub mod sacct;
 pub mod settings;
 pub mod tres;
+pub mod version;
 
 pub use gres::{Gres, Which};
 pub use job::{Job, State};

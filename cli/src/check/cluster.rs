@@ -7,10 +7,10 @@ use gpushare_machine::config::Config;
 use gpushare_node::config::{Mps, Placement};
 
 use super::finding::{Finding, listed};
-use super::version::Version;
 use super::{memory, names, outside, plugins};
 use crate::requirements::{self, File, Met, Must, Requirement};
 use crate::slurm::{Accounts, ProgramError, Qoses, Reach, Settings, Slurm};
+use gpushare_slurm_text::version::Version;
 
 /// The findings about slurmctld's and slurmdbd's answers. `hooks`: plugstack.conf has spank_gpushare_prolog.so.
 /// `on_node`: this is a node, whose own cgroup.conf counts.

@@ -9,9 +9,9 @@ use gpushare_node::proc;
 use gpushare_node::proc::image::Image;
 
 use super::finding::{Finding, Status, listed};
-use super::version::Version;
 use crate::slurm::Node;
 use crate::status::is_usable;
+use gpushare_slurm_text::version::Version;
 
 const ABOUT: &str = "slurmd";
 /// The kernel reports a process's age in hundredths of a second (`USER_HZ`), whatever its own clock does.

@@ -11,7 +11,6 @@ use serde::{Deserialize, Serialize};
 
 use super::plugins;
 use super::plugstack::Plugstack;
-use super::version::Version;
 use crate::slurm::file::ConfFile;
 use crate::slurm::{self, Settings};
 use gpushare_machine::local::now;
@@ -35,7 +34,7 @@ pub struct Machine {
 /// The facts of this machine.
 pub fn here(conf: Option<&Path>, slurm_conf: &Path, settings: &Settings) -> Machine {
     let mut versions = BTreeMap::from([("gpushare".to_owned(), env!("CARGO_PKG_VERSION").to_owned())]);
-    let installed = ["slurmd", plugins::OF_USERS].into_iter().find_map(Version::of_program);
+    let installed = ["slurmd", plugins::OF_USERS].into_iter().find_map(super::version::of_program);
     versions.extend(installed.map(|version| ("Slurm".to_owned(), version.to_string())));
     let rules = conf.map_or_else(|| config::find(slurm_conf, Path::new(config::FALLBACK)), Path::to_owned);
     let mut files = BTreeMap::from([("gpushare.conf".to_owned(), of_files(&[rules]))]);

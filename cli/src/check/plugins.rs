@@ -11,10 +11,11 @@ use std::path::{Path, PathBuf};
 use super::CheckError;
 use super::finding::Finding;
 use super::plugstack::{Line, Plugstack};
-use super::version::{Version, VersionError};
+use super::version::PluginError;
 use crate::requirements::{is_plugin, matching};
 use crate::slurm::file::ConfFile;
 use crate::slurm::{Node, Settings};
+use gpushare_slurm_text::version::Version;
 
 const JOB_SUBMIT: &str = "job_submit_gpushare.so";
 const FENCE: &str = "spank_gpushare.so";
@@ -46,22 +47,17 @@ struct Loader<'a> {
 }
 
 fn fits(about: &'static str, path: &Path, loader: &Loader) -> Finding {
-    status(about, &path.display().to_string(), Version::of_plugin(path), loader)
+    status(about, &path.display().to_string(), super::version::of_plugin(path), loader)
 }
 
 /// Whether a plugin of that version would load.
-fn status(
-    about: &'static str,
-    shown: &str,
-    found: Result<Version, VersionError>,
-    loader: &Loader,
-) -> Finding {
+fn status(about: &'static str, shown: &str, found: Result<Version, PluginError>, loader: &Loader) -> Finding {
     let &Loader { who, version: wanted, how, otherwise } = loader;
     let build = if how == Match::Micro { wanted } else { wanted.release() };
     let fix = format!("install the build for Slurm {build} together with it");
     let found = match found {
         Ok(found) => found,
-        Err(VersionError::Read(error)) if error.kind() == io::ErrorKind::NotFound => {
+        Err(PluginError::Read(error)) if error.kind() == io::ErrorKind::NotFound => {
             let package = if how == Match::Micro { "gpushare-slurmctld" } else { "gpushare-slurmd" };
             return Finding::wrong(
                 about,
@@ -248,7 +244,7 @@ pub fn for_installed(slurm_conf: &Path) -> Vec<Finding> {
     // Without a slurm.conf, it looks for one in the network.
     let programs =
         ["slurmctld", "slurmd", OF_USERS].into_iter().filter(|name| *name != OF_USERS || slurm_conf.exists());
-    let installed = programs.into_iter().find_map(Version::of_program);
+    let installed = programs.into_iter().find_map(super::version::of_program);
     installed.and_then(|installed| for_another(installed, slurm_conf).ok()).unwrap_or_default()
 }
 

@@ -8,7 +8,7 @@ use super::job::JobId;
 use super::script::ScriptError;
 use crate::slurm::ProgramError;
 use gpushare_judge::options::OptionError;
-use gpushare_judge::release::ReleaseError;
+use gpushare_slurm_text::version::ReleaseError;
 use gpushare_terminal::FileError;
 
 gpushare::errors! {

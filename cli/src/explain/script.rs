@@ -5,7 +5,7 @@
 
 use super::HETEROGENEOUS;
 use gpushare_judge::options::{Given, OptionError, Source, split};
-use gpushare_judge::release::Release;
+use gpushare_slurm_text::version::Release;
 
 /// No script for sbatch is longer.
 pub const LONGEST: u64 = 64 << 20;

@@ -6,7 +6,7 @@
 
 use gpushare_judge::options::Given;
 use gpushare_judge::past;
-use gpushare_judge::release::Release;
+use gpushare_slurm_text::version::Release;
 
 /// The job's options that set a variable for steps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -13,8 +13,8 @@ use gpushare::submit::request::{Field, Parsed, Request};
 use proptest::prelude::*;
 
 use gpushare_judge::options::{self, OptionError, Source};
-use gpushare_judge::release::Release;
 use gpushare_judge::submission::Submission;
+use gpushare_slurm_text::version::Release;
 
 const TYPES: [&str; 3] = ["a40", "h100", "v100"];
 

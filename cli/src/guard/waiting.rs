@@ -12,7 +12,8 @@ use serde::Serialize;
 
 use super::GuardError;
 use crate::slurm::run;
-use gpushare_judge::past::{Asked, Judge, Place, Release, Tables, Told};
+use gpushare_judge::past::{Asked, Judge, Place, Tables, Told};
+use gpushare_slurm_text::version::Release;
 use gpushare_terminal::clean;
 use gpushare_terminal::complain;
 use gpushare_terminal::{Answer, json};

@@ -7,8 +7,8 @@
 
 use gpushare::submit::request::{Field, Parsed, Request};
 
-use crate::release::Release;
 use gpushare::text::hostlist;
+use gpushare_slurm_text::version::Release;
 
 /// The values of the options.
 #[derive(Clone, Debug, Default)]
