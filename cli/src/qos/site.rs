@@ -6,13 +6,13 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use gpushare::config::LoadError;
-use gpushare::text::printable;
 use gpushare_qos::config::{ManagedQos, Members};
 use gpushare_qos::plan::InUse;
 use gpushare_qos::tree::Tree;
 use gpushare_qos::{Actual, Cluster, Finding, check, stale, state};
 use gpushare_slurm_text::settings::{SETTINGS, Settings};
 use gpushare_slurm_text::{assoc_mgr, node, own};
+use gpushare_terminal::clean;
 
 use super::error::QosError;
 use crate::slurm::command;
@@ -186,6 +186,6 @@ pub fn reason(answer: &Output) -> String {
     if said.iter().any(|line| line.contains("persistent connection") || line.contains("PersistInit")) {
         return "slurmdbd does not answer; is it running?".to_owned();
     }
-    let line = printable(&said.join("; "), 300);
+    let line = clean(&said.join("; ").chars().take(300).collect::<String>());
     if line.is_empty() { format!("it printed nothing ({})", answer.status) } else { line }
 }

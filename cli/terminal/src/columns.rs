@@ -55,12 +55,14 @@ pub enum Side {
 pub fn clean(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
-        match c {
-            '\'' | '"' | '\\' => out.push(c),
-            _ => out.extend(c.escape_debug()),
-        }
+        if is_safe(c) { out.push(c) } else { out.extend(c.escape_debug()) }
     }
     out
+}
+
+/// Whether a terminal shows the character and does nothing else: the one place that decides this for all commands.
+pub(crate) fn is_safe(c: char) -> bool {
+    matches!(c, '\'' | '"' | '\\') || c.escape_debug().len() == 1
 }
 
 impl Span {
@@ -146,7 +148,7 @@ mod tests {
         let nasty = "a\x1b[2Jb\u{9b}31m\x07\r\n\u{202e}c\u{7f}ü '\"\\";
         assert_eq!(clean(nasty), "a\\u{1b}[2Jb\\u{9b}31m\\u{7}\\r\\n\\u{202e}c\\u{7f}ü '\"\\");
         let all: String = (0..=0x2fff).filter_map(char::from_u32).collect();
-        let turns = |c: char| matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+        let turns = |c: char| "\u{61c}\u{200e}\u{200f}\u{202a}\u{202e}\u{2066}\u{2069}".contains(c);
         assert!(!clean(&all).contains(|c: char| c.is_control() || turns(c) || c == '\u{2028}'));
         assert_eq!(Line::new("\x1b]0;x\x07", Look::Wrong).render(None, false), "\\u{1b}]0;x\\u{7}");
     }

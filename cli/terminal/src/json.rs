@@ -4,6 +4,8 @@ use std::fmt::Write;
 
 use serde::Serialize;
 
+use crate::columns::is_safe;
+
 /// One object on its own lines.
 ///
 /// # Errors
@@ -24,7 +26,7 @@ fn safe(text: &str) -> String {
     // JSON doesn't escape DEL, C1, and what changes the direction of writing.
     let mut safe = String::with_capacity(text.len() + 1);
     for c in text.chars() {
-        if matches!(c, '\n' | '\'' | '"' | '\\') || c.escape_debug().len() == 1 {
+        if c == '\n' || is_safe(c) {
             safe.push(c);
         } else {
             for unit in c.encode_utf16(&mut [0; 2]) {
