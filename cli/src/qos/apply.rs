@@ -1,14 +1,12 @@
 //! Carries out the plan, call after call, with a line for each change made. At the first refusal it stops and reports
 //! how far it got.
 
-use std::process::Command;
-
 use gpushare_qos::{Change, Plan};
 
 use super::error::QosError;
 use super::site::reason;
 use super::write;
-use crate::slurm::run::run;
+use crate::slurm::{command, run::run};
 use gpushare_terminal::print;
 
 /// Longer than a busy slurmdbd needs for one change.
@@ -47,6 +45,6 @@ pub fn apply(plan: &Plan, before: usize) -> Result<(), QosError> {
 }
 
 fn call(change: &Change) -> Result<(), QosError> {
-    let answer = run(Command::new("sacctmgr").args(&change.arguments), PATIENCE)?;
+    let answer = run(command("sacctmgr").args(&change.arguments), PATIENCE)?;
     if answer.status.success() { Ok(()) } else { Err(QosError::NotTaken(reason(&answer))) }
 }
