@@ -21,13 +21,14 @@ mod script;
 mod steps;
 mod wording;
 
-use crate::slurm::run::ask;
-use crate::slurm::{ProgramError, Settings, Snapshot};
 use error::ExplainError;
 use gpushare_judge::accounting::Database;
 use gpushare_judge::options::{self, Source};
 use gpushare_judge::submission::Submission;
 use gpushare_machine::local;
+use gpushare_slurm_run::run::ask;
+use gpushare_slurm_run::{ProgramError, Snapshot};
+use gpushare_slurm_text::Settings;
 use gpushare_slurm_text::version::Release;
 use gpushare_terminal::Answer;
 use gpushare_terminal::FileError;

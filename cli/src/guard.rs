@@ -16,8 +16,8 @@ use gpushare_machine::config::Config;
 use gpushare_qos::config::Guard;
 use gpushare_slurm_text::{Snapshot, State, limits};
 
-use crate::slurm::ProgramError;
 use gpushare_machine::textfile::{self, TextfileError};
+use gpushare_slurm_run::ProgramError;
 use gpushare_slurm_text::version::ReleaseError;
 use gpushare_terminal::complain;
 

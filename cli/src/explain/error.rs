@@ -6,8 +6,8 @@ use gpushare::submit::message::pages::PAGES;
 use super::HETEROGENEOUS;
 use super::job::JobId;
 use super::script::ScriptError;
-use crate::slurm::ProgramError;
 use gpushare_judge::options::OptionError;
+use gpushare_slurm_run::ProgramError;
 use gpushare_slurm_text::version::ReleaseError;
 use gpushare_terminal::FileError;
 

@@ -9,7 +9,7 @@ use gpushare_slurm_text::{State, sacct};
 use serde::Serialize;
 
 use super::ExplainError;
-use crate::slurm::{ProgramError, Snapshot, ask, host, run};
+use gpushare_slurm_run::{ProgramError, Snapshot, ask, host, run};
 
 mod id;
 mod limits;

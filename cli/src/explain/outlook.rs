@@ -9,8 +9,9 @@ use gpushare::submit::request::{Field, Parsed, Request};
 use gpushare::text::shown::shown;
 
 use super::job::{self, Above};
-use crate::slurm::{self, Snapshot};
 use gpushare_judge::accounting::Database;
+use gpushare_slurm_run::{self as slurm, Snapshot};
+use gpushare_slurm_text::Node;
 
 /// Names that Slurm knows; empty if unknown.
 #[derive(Debug, Default)]
@@ -26,7 +27,7 @@ impl Names {
     pub fn ask(snapshot: &Snapshot) -> Names {
         let partitions = snapshot.partitions().unwrap_or_default();
         let nodes = slurm::ask("scontrol", &["-a", "-o", "--future", "show", "node"]).unwrap_or_default();
-        let all = nodes.lines().filter_map(slurm::node).flat_map(|node| node.gres);
+        let all = nodes.lines().filter_map(Node::read).flat_map(|node| node.gres);
         let mut gres: Vec<String> = all
             .flat_map(|(name, gres_type, _)| {
                 let typed = gres_type.map(|gres_type| format!("{name}:{gres_type}"));

@@ -8,7 +8,7 @@ use gpushare_qos::config::Guard;
 use gpushare_slurm_text::{Job, State, job};
 
 use super::write;
-use crate::slurm::{self, run};
+use gpushare_slurm_run::{self as slurm, run};
 use gpushare_terminal::complain;
 
 /// How many jobs a run acts on.

@@ -14,7 +14,7 @@ use gpushare_slurm_text::{
 };
 
 use super::GuardError;
-use crate::slurm::{ProgramError, Reach, run};
+use gpushare_slurm_run::{ProgramError, Reach, run};
 
 /// # Errors
 /// A daemon doesn't answer, or what a command prints can't be read.

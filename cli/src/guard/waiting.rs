@@ -11,8 +11,8 @@ use gpushare_slurm_text::{Job, Snapshot, State, Trust};
 use serde::Serialize;
 
 use super::GuardError;
-use crate::slurm::run;
 use gpushare_judge::past::{Asked, Judge, Place, Tables, Told};
+use gpushare_slurm_run::run;
 use gpushare_slurm_text::version::Release;
 use gpushare_terminal::clean;
 use gpushare_terminal::complain;

@@ -6,7 +6,7 @@ use gpushare_qos::{Change, Plan};
 use super::error::QosError;
 use super::site::reason;
 use super::write;
-use crate::slurm::{command, run::run};
+use gpushare_slurm_run::{command, run::run};
 use gpushare_terminal::print;
 
 /// Longer than a busy slurmdbd needs for one change.

@@ -7,7 +7,7 @@ use gpushare::config::LoadError;
 use gpushare_qos::{Change, ReadError};
 
 use super::MENDS;
-use crate::slurm::ProgramError;
+use gpushare_slurm_run::ProgramError;
 use gpushare_terminal::PrintError;
 
 gpushare::errors! {

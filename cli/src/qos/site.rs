@@ -11,13 +11,13 @@ use gpushare_qos::plan::InUse;
 use gpushare_qos::tree::Tree;
 use gpushare_qos::{Actual, Cluster, Finding, check, stale, state};
 use gpushare_slurm_text::settings::{SETTINGS, Settings};
-use gpushare_slurm_text::{assoc_mgr, node, own};
+use gpushare_slurm_text::{assoc_mgr, node, own, partition};
 use gpushare_terminal::clean;
 
 use super::error::QosError;
-use crate::slurm::command;
-use crate::slurm::run::{Output, run};
 use gpushare_machine::local;
+use gpushare_slurm_run::command;
+use gpushare_slurm_run::run::{Output, run};
 
 /// Longer than a busy slurmdbd needs for one change.
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -117,7 +117,7 @@ pub fn used() -> Result<InUse, QosError> {
         used.entry(name.trim().to_ascii_lowercase()).or_default().jobs += 1;
     }
     let text = ask("scontrol", &["-a", "-o", "show", "partition"])?;
-    for partition in text.lines().filter_map(crate::slurm::partition) {
+    for partition in partition::read(&text) {
         for name in partition.qoses {
             let name = name.to_ascii_lowercase();
             used.entry(name).or_default().partitions.insert(partition.name.clone());

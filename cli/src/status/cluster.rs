@@ -12,8 +12,8 @@ use gpushare_node::config::{NodeConfig, Placement, UnitsPerGpu};
 use serde::Serialize;
 
 use super::{StatusError, Wanted};
-use crate::slurm::{self, ProgramError, run};
 use gpushare_machine::local::{self, now};
+use gpushare_slurm_run::{self as slurm, ProgramError, run};
 use gpushare_terminal::FileError;
 
 mod assemble;

@@ -2,7 +2,7 @@
 
 use gpushare_node::ledger::LedgerError;
 
-use crate::slurm::ProgramError;
+use gpushare_slurm_run::ProgramError;
 use gpushare_terminal::clean;
 
 /// How many names an error lists.

@@ -7,7 +7,7 @@ use gpushare_slurm_text::assoc_mgr::{self, Association, Counts, Qos};
 use gpushare_slurm_text::queue::Row;
 
 use super::ask;
-use crate::slurm::{ProgramError, Snapshot};
+use gpushare_slurm_run::{ProgramError, Snapshot};
 
 /// Who has the limits.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
