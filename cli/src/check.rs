@@ -3,7 +3,7 @@
 //! Read → compare → print; changes nothing. It checks submission wherever slurmctld answers, and a node only on that
 //! node. Run it on the controller and on a compute node of each type.
 
-use std::io::{self, IsTerminal};
+use std::io;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
@@ -13,14 +13,13 @@ use gpushare_machine::config::Config;
 use gpushare_node::config::Placement;
 use gpushare_node::ledger::Ledger;
 use gpushare_node::mps::others;
-use rustix::termios::tcgetwinsize;
 
 use crate::slurm::file::ConfFile;
 use crate::slurm::{self, Reach, Slurm};
 use gpushare_terminal::{Answer, json};
 
 use crate::qos;
-use crate::status::{Color, colours};
+use crate::status::Color;
 
 mod cluster;
 mod daemon;
@@ -43,8 +42,8 @@ pub mod plugstack;
 mod rules;
 mod version;
 
-use finding::{Finding, Status};
 use gpushare_slurm_text::version::Version;
+use finding::{Finding, Form, Status};
 use plugstack::Plugstack;
 
 const PROC: &str = "/proc";
@@ -57,10 +56,10 @@ const PROC: &str = "/proc";
 )]
 pub struct Arguments {
     /// Also list what is right
-    #[arg(long, conflicts_with = "nodes")]
+    #[arg(long)]
     all: bool,
     /// Print only what is wrong, and nothing if nothing is
-    #[arg(long, short, conflicts_with_all = ["all", "json", "nodes"])]
+    #[arg(long, short, conflicts_with_all = ["all", "json"])]
     quiet: bool,
     /// Colors: auto (on a terminal, unless NO_COLOR is set), always or never
     #[arg(long, value_name = "WHEN", value_enum, hide_possible_values = true, default_value = "auto")]
@@ -124,7 +123,7 @@ pub fn run(arguments: &Arguments) -> Result<Answer, CheckError> {
         };
         let wrong = findings.iter().map(fleet::Line::of).filter(|line| line.status == "wrong");
         let fleet = fleet::Fleet { here: wrong.collect(), ..nodes::gather(list, &way, &config)? };
-        let text = if arguments.json { json::text(&fleet)? } else { fleet.text() };
+        let text = if arguments.json { json::text(&fleet)? } else { fleet.text(form(arguments)) };
         return Ok(Answer { text, status: u8::from(!fleet.is_right()) });
     }
     let scope = if arguments.node_report { Scope::Machine } else { Scope::All };
@@ -156,13 +155,13 @@ fn answer(
     let text = if arguments.json {
         finding::json(findings, machine)?
     } else {
-        let stdout = io::stdout();
-        let size = stdout.is_terminal().then(|| tcgetwinsize(stdout).ok()).flatten();
-        let width = size.map(|size| usize::from(size.ws_col)).filter(|columns| *columns > 0);
-        let &Arguments { all, quiet, color, .. } = arguments;
-        finding::lines(findings, finding::Form { all, quiet, colour: colours(color), width })
+        finding::lines(findings, form(arguments))
     };
     Ok(Answer { text, status: u8::from(wrong) })
+}
+
+fn form(&Arguments { all, quiet, color, .. }: &Arguments) -> Form {
+    Form::on_stdout(all, quiet, color)
 }
 
 /// How much to check.

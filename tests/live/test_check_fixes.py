@@ -91,6 +91,21 @@ def test_a_misspelt_qos_is_not_mended_by_weaker_limits(right):
     assert wrong(right) == {}
 
 
+def test_a_flexible_reservation_keeps_its_jobs_and_loses_the_flag(right):
+    right.ok(f"echo ExemptReservations=course >>{RULES}")
+    made = "scontrol create reservation=course start=now duration=60 users=alice nodecnt=1 flags=flex,ignore_jobs"
+    right.ok(made)
+    try:
+        job = right.sbatch("--reservation=course", "--gres=gpu:a40:1", user="alice", script="sleep 600")
+        right.wait_state(job, "RUNNING")
+        right.ok(wrong(right)["ExemptReservations"]["fix"])
+        assert wrong(right) == {} and "FLEX" not in right.ok("scontrol show reservation course")
+        assert "JobState=RUNNING" in right.ok(f"scontrol show job {job}")
+    finally:
+        right.cancel_all()
+        right.ok("scontrol delete reservation=course")
+
+
 def test_types_with_capitals_have_the_line_that_makes_advice_work(right):
     right.ok(f"cd /etc/slurm && sed -i s/a40/A40/g gres.conf nodes.conf extra.conf && {RESTART}", timeout=90)
     right.wait(lambda: "GPU types" in wrong(right), "the nodes' new type")

@@ -98,6 +98,10 @@ def test_a_node_that_differs_and_one_with_a_fault_are_named(nodes):
         found, drift, status = asked(nodes, *ENTERED)
         assert [wrong(found[node]) for node in NODES] == [[], [], ["ledger"]] and status == 1, found
         assert [one["said"] for one in drift] == ["n2 has another gpushare.conf than n1, n3"], drift
+        quiet = nodes.run(["gpushare", "check", "--nodes", "-q", "--color=always", *ENTERED], timeout=90).stdout
+        red = "\n  \x1b[31mWRONG\x1b[0m  "
+        assert quiet.startswith("n3: ") and quiet.count(red) == 2 and "3 nodes" not in quiet, quiet
+        assert "\n  ok     fence  " in nodes.run(["gpushare", "check", "--nodes", "--all", *ENTERED], timeout=90).stdout
         text = nodes.run(["gpushare", "check", "--nodes", "n[1-3]", *ENTERED], timeout=90).stdout
         assert "\nn3: " in text and "WRONG  ledger" in text and "WRONG  gpushare.conf  n2 has another" in text, text
         assert text.endswith("3 nodes: 1 with faults (n3), 0 without an answer, 1 difference\n"), text
@@ -114,10 +118,13 @@ def test_a_node_that_does_not_answer_is_named(nodes):
     assert "not a list" in nodes.run(["gpushare", "check", "--nodes", "n[1"]).stderr
 
 
-@pytest.mark.parametrize("way", [[], ENTERED], ids=["records", "via"])
+@pytest.mark.parametrize("way", [[], ENTERED, ["--collected", "/lab/out/said"]], ids=["records", "via", "collected"])
 def test_a_check_of_all_nodes_disturbs_no_job_and_wakes_no_node(clouded, way):
-    """alice's job fills a node, and any job of root's would preempt it; c1 and c2 are powered down."""
+    """alice's job fills a node, and any job of root's would preempt it; c1 and c2 are powered down, c2 is down, too."""
     clouded.write("/usr/local/bin/enter", ENTER, 755)
+    for node in NODES:
+        clouded.ok(f"mkdir -p /lab/out/said && gpushare check --node-report >/lab/out/said/{node}.json", node=node)
+    clouded.ok("scontrol update nodename=c2 state=down reason='no machine'")
     job = clouded.sbatch("-w", "n1", "--exclusive", "--qos=free", "--requeue", user="alice", script="sleep 1000")
     clouded.wait_state(job, "RUNNING")
     following = "scontrol show config | sed -n 's/^NEXT_JOB_ID *= //p'"
@@ -132,8 +139,10 @@ def test_a_check_of_all_nodes_disturbs_no_job_and_wakes_no_node(clouded, way):
         assert "JobState=RUNNING" in told and "Restarts=0" in told and "PreemptTime=None" in told, told
         assert "resumed" not in clouded.ok("ls /lab/out"), "a node was switched on"
         assert "POWERED_DOWN" in clouded.ok("scontrol show node c1")
+        assert "DOWN+" in found["c2"]["nothing"] and "no machine" in found["c2"]["nothing"], found["c2"]
     finally:
         clouded.cancel_all()
+        clouded.ok("scontrol update nodename=c2 state=undrain; scontrol update nodename=c2 state=idle")
 
 
 @pytest.fixture(scope="module")

@@ -1,9 +1,14 @@
 //! The result of a check, and how to print it: one line each, or as JSON.
 
+use std::io::{self, IsTerminal};
+
+use rustix::termios::tcgetwinsize;
 use serde::Serialize;
 
 use gpushare_terminal::columns::{Line, Look};
 use gpushare_terminal::{clean, json};
+
+use crate::status::{Color, colours};
 
 /// One line of the answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -66,30 +71,86 @@ pub struct Form {
 pub fn lines(findings: &[Finding], form: Form) -> String {
     let width = findings.iter().map(|finding| finding.about.len()).max().unwrap_or(0);
     let mut text = String::new();
-    let shown: &[(&str, Look)] = match (form.quiet, form.all) {
-        (true, _) => &[("WRONG", Look::Wrong)],
-        (false, false) => &[("WRONG", Look::Wrong), ("?", Look::Full)],
-        (false, true) => &[("WRONG", Look::Wrong), ("?", Look::Full), ("ok", Look::Free)],
+    let shown: &[&str] = match (form.quiet, form.all) {
+        (true, _) => &["WRONG"],
+        (false, false) => &["WRONG", "?"],
+        (false, true) => &["WRONG", "?", "ok"],
     };
-    for (kind, look) in shown {
+    for kind in shown {
         for Finding { about, said, status } in findings.iter().filter(|one| word(&one.status) == *kind) {
-            // A user can name a process or a folder so that its name controls a terminal.
-            let mut row = |word: &str, about: &str, said: &str| {
-                for (index, part) in wrapped(said, form.width, width + 9).iter().enumerate() {
-                    let (word, about) = if index == 0 { (word, about) } else { ("", "") };
-                    let coloured = Line::new(word, *look).render(None, form.colour);
-                    text += &line(word, about, width, part).replacen(word, &coloured, 1);
-                    text.push('\n');
-                }
-            };
-            row(kind, about, &plain(said));
-            if let Status::Wrong(fix) = status {
-                row("", "", &plain(&format!("fix: {fix}")));
-            }
+            let fix = if let Status::Wrong(fix) = status { Some(fix.as_str()) } else { None };
+            text += &form.row("", kind, (about, width), said, fix);
         }
     }
     let count = |wanted: &str| findings.iter().filter(|finding| word(&finding.status) == wanted).count();
     if form.quiet { text } else { text + &sums(count("ok"), count("WRONG"), count("?")) + "\n" }
+}
+
+impl Form {
+    /// On standard output, at its width if that is a terminal.
+    pub fn on_stdout(all: bool, quiet: bool, color: Color) -> Form {
+        let stdout = io::stdout();
+        let size = stdout.is_terminal().then(|| tcgetwinsize(stdout).ok()).flatten();
+        let width = size.map(|size| usize::from(size.ws_col)).filter(|columns| *columns > 0);
+        Form { all, quiet, colour: colours(color), width }
+    }
+
+    /// A line and its fix, after an indent; `width`: that of the second column.
+    pub fn row(
+        self,
+        indent: &str,
+        kind: &str,
+        (about, width): (&str, usize),
+        said: &str,
+        fix: Option<&str>,
+    ) -> String {
+        let look = match kind {
+            "WRONG" => Look::Wrong,
+            "?" => Look::Full,
+            _ => Look::Free,
+        };
+        // A user can name a process or a folder so that its name controls a terminal.
+        let about = clean(about);
+        let said = (kind, about.as_str(), plain(said));
+        let fix = fix.map(|fix| ("", "", plain(&format!("fix: {fix}"))));
+        let mut text = String::new();
+        for (word, about, said) in std::iter::once(said).chain(fix) {
+            for (index, part) in self.wrapped(&said, indent.len() + width + 9).iter().enumerate() {
+                let (word, about) = if index == 0 { (word, about) } else { ("", "") };
+                let coloured = Line::new(word, look).render(None, self.colour);
+                let padding = " ".repeat(5_usize.saturating_sub(word.len()));
+                text += &format!("{indent}{coloured}{padding}  {about:<width$}  {part}\n");
+            }
+        }
+        text
+    }
+
+    /// A line without columns; what doesn't fit follows, indented.
+    pub fn line(self, said: &str) -> String {
+        self.wrapped(&plain(said), 2).join("\n  ") + "\n"
+    }
+
+    /// The text in lines of at most the terminal's width, less what stands before them.
+    fn wrapped(self, text: &str, before: usize) -> Vec<String> {
+        // Narrower columns help nobody.
+        let Some(most) = self.width.map(|width| width.saturating_sub(before).max(20)) else {
+            return vec![text.to_owned()];
+        };
+        let mut lines = vec![String::new()];
+        for word in text.split(' ') {
+            if let Some(last) = lines.last_mut() {
+                if last.is_empty() {
+                    last.push_str(word);
+                } else if last.chars().count() + 1 + word.chars().count() <= most {
+                    last.push(' ');
+                    last.push_str(word);
+                } else {
+                    lines.push(word.to_owned());
+                }
+            }
+        }
+        lines
+    }
 }
 
 /// Text for a terminal, without the numbers that Rust adds to the system's errors.
@@ -100,33 +161,6 @@ fn plain(said: &str) -> String {
         text = format!("{before}{after}");
     }
     text
-}
-
-/// The text in lines of at most the terminal's width, less what stands before them.
-fn wrapped(text: &str, width: Option<usize>, before: usize) -> Vec<String> {
-    // Narrower columns help nobody.
-    let Some(most) = width.map(|width| width.saturating_sub(before).max(20)) else {
-        return vec![text.to_owned()];
-    };
-    let mut lines = vec![String::new()];
-    for word in text.split(' ') {
-        if let Some(last) = lines.last_mut() {
-            if last.is_empty() {
-                last.push_str(word);
-            } else if last.chars().count() + 1 + word.chars().count() <= most {
-                last.push(' ');
-                last.push_str(word);
-            } else {
-                lines.push(word.to_owned());
-            }
-        }
-    }
-    lines
-}
-
-/// A line of a table whose second column has this width.
-pub fn line(word: &str, about: &str, width: usize, said: &str) -> String {
-    format!("{word:<5}  {about:<width$}  {said}")
 }
 
 /// How many findings there are of each kind.

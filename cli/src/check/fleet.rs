@@ -5,10 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use gpushare::text::counted;
 use serde::{Deserialize, Serialize};
 
-use super::finding::{self, Finding, Status};
+use super::finding::{self, Finding, Form, Status};
 use super::machine::{ABSENT, Machine};
 use crate::status::collected::FromNode;
-use gpushare_terminal::clean;
 
 /// What `gpushare check --json` prints on a node.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -106,36 +105,39 @@ impl Fleet {
 
     /// Whether every node has answered that should have, and nothing is wrong.
     pub fn is_right(&self) -> bool {
-        let is_right = |node: &Node| match &node.said {
-            Said::Report(report) => count(report, "wrong") == 0,
-            Said::Error(_) => false,
-            Said::Nothing(_) => true,
-        };
-        let lines = self.here.iter().chain(&self.drift);
-        self.nodes.iter().all(is_right) && lines.into_iter().all(|line| line.status != "wrong")
+        let mut lines = self.here.iter().chain(&self.drift);
+        self.nodes.iter().all(|node| is_right(&node.said)) && lines.all(|line| line.status != "wrong")
     }
 
-    /// The result as lines of text.
-    pub fn text(&self) -> String {
-        let mut text = lines(self.here.iter());
+    /// The result as lines of text. Quiet, it is what is wrong; else it has each node, and also what can't be told
+    /// about differences.
+    pub fn text(&self, form: Form) -> String {
+        let mut text = lines(&self.here, &["wrong"], form);
         for Node { node, said } in &self.nodes {
-            match said {
-                Said::Error(error) => text += &format!("{node}: no answer: {}\n", clean(error)),
-                Said::Nothing(why) => text += &format!("{node}: {}\n", clean(why)),
+            let is_shown = !form.quiet || !is_right(said);
+            text += &match said {
+                _ if !is_shown => String::new(),
+                Said::Error(error) => form.line(&format!("{node}: no answer: {error}")),
+                Said::Nothing(why) => form.line(&format!("{node}: {why}")),
                 Said::Report(report) => {
-                    text += &format!("{node}: {}\n", counts(report));
-                    text += &lines(report.findings.iter().filter(|line| line.status == "wrong"));
+                    let kinds: &[&str] = if form.all { &["wrong", "unknown", "ok"] } else { &["wrong"] };
+                    form.line(&format!("{node}: {}", counts(report))) + &lines(&report.findings, kinds, form)
                 }
-            }
+            };
         }
-        if !self.drift.is_empty() {
-            text += "differences:\n";
-            text += &lines(self.drift.iter());
+        let kinds: &[&str] = if form.quiet { &["wrong"] } else { &["wrong", "unknown"] };
+        let drift = lines(&self.drift, kinds, form);
+        if !drift.is_empty() {
+            text += &form.line("differences:");
+            text += &drift;
+        }
+        if form.quiet {
+            return text;
         }
         if let Some(unseen) = self.unseen {
-            text += &(finding::line("?", "nodes", 0, unseen) + "\n");
+            text += &form.row("", "?", ("nodes", 5), unseen, None);
         }
-        text + &self.sums()
+        text + &form.line(&self.sums())
     }
 
     /// How many nodes there are of each kind, and which.
@@ -157,7 +159,15 @@ impl Fleet {
             words.push(named("powered down", &is_off));
         }
         words.push(counted(self.drift.len(), "difference"));
-        format!("{}: {}\n", counted(self.nodes.len(), "node"), words.join(", "))
+        format!("{}: {}", counted(self.nodes.len(), "node"), words.join(", "))
+    }
+}
+
+fn is_right(said: &Said) -> bool {
+    match said {
+        Said::Report(report) => count(report, "wrong") == 0,
+        Said::Error(_) => false,
+        Said::Nothing(_) => true,
     }
 }
 
@@ -169,18 +179,19 @@ fn counts(report: &Report) -> String {
     finding::sums(count(report, "ok"), count(report, "wrong"), count(report, "unknown"))
 }
 
-/// The lines as in the answer for one machine, indented.
-fn lines<'a>(found: impl Iterator<Item = &'a Line> + Clone) -> String {
-    let width = found.clone().map(|line| line.about.chars().count()).max().unwrap_or(0);
-    let mut text = String::new();
-    for Line { about, status, said, fix } in found {
-        let word = if status == "wrong" { "WRONG" } else { "?" };
-        text += &format!("  {}\n", finding::line(word, &clean(about), width, &clean(said)));
-        if let Some(fix) = fix {
-            text += &format!("  {}\n", finding::line("", "", width, &format!("fix: {}", clean(fix))));
-        }
-    }
-    text
+/// The lines of these kinds as in the answer for one machine, indented.
+fn lines(found: &[Line], kinds: &[&str], form: Form) -> String {
+    let shown = || kinds.iter().flat_map(|kind| found.iter().filter(move |line| line.status == *kind));
+    let width = shown().map(|line| line.about.chars().count()).max().unwrap_or(0);
+    let row = |Line { about, status, said, fix }: &Line| {
+        let word = match status.as_str() {
+            "wrong" => "WRONG",
+            "ok" => "ok",
+            _ => "?",
+        };
+        form.row("  ", word, (about, width), said, fix.as_deref())
+    };
+    shown().map(row).collect()
 }
 
 /// Compares what must be the same on all machines. The value that most nodes have counts as the right one.
@@ -301,12 +312,12 @@ mod tests {
             off.clone(),
         ];
         assert_eq!(
-            Fleet::of(nodes.to_vec(), None).text(),
+            Fleet::of(nodes.to_vec(), None).text(Form::default()),
             "n1: 1 ok, 0 wrong, 1 to check (?)\nn2: 1 ok, 1 wrong\n  WRONG  fence  is \\u{1b}so\n                \
              fix: mend it\nn3: no answer: ssh: \\u{1b}no route\nn4: it is IDLE+POWERED_DOWN\n4 nodes: 1 with \
              faults (n2), 1 without an answer (n3), 1 powered down (n4), 0 differences\n"
         );
-        let text = Fleet::of(vec![report("n1", &[], &["ok"])], Some(UNSEEN)).text();
+        let text = Fleet::of(vec![report("n1", &[], &["ok"])], Some(UNSEEN)).text(Form::default());
         assert!(text.contains("\n?      nodes  only slurmctld's records"), "{text}");
         let right = |nodes: &[Node]| Fleet::of(nodes.to_vec(), None).is_right();
         assert!(
@@ -314,5 +325,31 @@ mod tests {
                 && !right(&[report("n1", &[], &["wrong"])])
                 && !right(&[silent])
         );
+    }
+
+    #[test]
+    fn all_quiet_colors_and_width_are_as_for_one_machine() {
+        let of = |node: &str, said| Node { node: node.to_owned(), said };
+        let nodes = vec![
+            report("n1", &[], &["ok", "wrong", "unknown"]),
+            report("n2", &[], &["ok", "unknown"]),
+            of("n3", Said::Error("\u{1b}]0;no route to the host".to_owned())),
+            of("n4\u{202e}", Said::Nothing("it is POWERED_DOWN".to_owned())),
+        ];
+        let fleet = Fleet::of(nodes, Some(UNSEEN));
+        let form = Form::default();
+        let quiet = fleet.text(Form { quiet: true, ..form });
+        assert_eq!(
+            quiet,
+            "n1: 1 ok, 1 wrong, 1 to check (?)\n  WRONG  fence  is \\u{1b}so\n                fix: mend it\nn3: no \
+             answer: \\u{1b}]0;no route to the host\n"
+        );
+        let all = fleet.text(Form { all: true, ..form });
+        assert!(all.contains("\n  ?      fence  is \\u{1b}so\n  ok     fence  is"), "{all}");
+        assert!(!all.contains(['\u{1b}', '\u{202e}']), "{all:?}");
+        let coloured = fleet.text(Form { colour: true, quiet: true, ..form });
+        assert!(coloured.contains("\n  \u{1b}[31mWRONG\u{1b}[0m  fence"), "{coloured:?}");
+        let narrow = fleet.text(Form { width: Some(40), ..form });
+        assert!(narrow.lines().all(|line| line.chars().count() <= 40), "{narrow}");
     }
 }

@@ -16,7 +16,7 @@ pub fn defaults(config: &Config, slurm: &Slurm) -> Option<Finding> {
     let of_qoses = policy.records.iter().map(|record| &record.caps);
     let of_partitions = policy.partition_records.iter().map(|record| &record.caps);
     let is_capped = of_qoses.chain(of_partitions).chain([&policy.caps]).any(|caps| caps.mem.is_some());
-    if !is_capped && !limits_memory(config) {
+    if !(is_capped || slurm.has_accounting() && limits_memory(config)) {
         return None;
     }
     let conf = slurm.settings.default_memory();
@@ -93,6 +93,7 @@ mod tests {
         );
         for (rules, settings, partition) in [
             ("QOS=x GPUs=a40:4", COUNTED, none),
+            (quota, &format!("{COUNTED}AccountingStorageType = accounting_storage/none"), none),
             (quota, "SelectTypeParameters = CR_CORE", none),
             (quota, &format!("{COUNTED}DefMemPerCPU = 4000"), none),
             (quota, &format!("{COUNTED}DefMemPerNode = 4000"), none),

@@ -241,12 +241,13 @@ fn said(word: &str, name: &str, meant: Option<&str>) -> String {
     }
 }
 
-/// Whether a name is in doubt on which the fixes of others depend.
-fn is_doubt(Finding { about, said, .. }: &Finding) -> bool {
+/// Whether a name is wrong on which the fixes of others depend.
+fn is_doubt(Finding { about, said, status }: &Finding) -> bool {
     match *about {
+        _ if !matches!(status, Status::Wrong(_)) => false,
         "GPU types" => true,
         "QOS" => said.starts_with("no ") || said.contains("no node has a GPU of type"),
-        "GovernedQOS" | "GpuWeight" | "Account" => said.starts_with("no "),
+        "GovernedQOS" | "GpuWeight" => said.starts_with("no "),
         _ => false,
     }
 }
@@ -263,6 +264,21 @@ pub fn before_others(findings: &mut [Finding]) {
             finding.status = Status::Wrong(format!(
                 "first the names of {first} in gpushare.conf, then gpushare check again"
             ));
+        }
+    }
+    let is_made = |finding: &Finding| {
+        finding.status == Status::Unknown
+            && ["QOS", "Account"].contains(&finding.about)
+            && finding.said.starts_with("no ")
+    };
+    let made: BTreeSet<&str> =
+        findings.iter().filter(|finding| is_made(finding)).map(|one| one.about).collect();
+    let made = made.into_iter().collect::<Vec<_>>().join(", ");
+    for finding in findings.iter_mut().filter(|finding| !made.is_empty() && finding.about == "QOS") {
+        if let Status::Wrong(fix) = &mut finding.status
+            && fix.contains("qos apply")
+        {
+            *fix = format!("if the names of {made} (lines with ?) are meant so: {fix}");
         }
     }
 }

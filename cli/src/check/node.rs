@@ -20,6 +20,8 @@ pub const GROWS: &str = "restart slurmd on this node, then slurmctld";
 /// The order if it loses some. From 26.05 on slurmctld ends jobs that have a GRES whose count is lower when it starts.
 pub const SHRINKS: &str =
     "when the node is drained and has no job, restart slurmctld, then slurmd on this node";
+/// How shares of running jobs stay out of a change of gpushare.conf, which a node follows at once.
+const DRAINED: &str = "when the node is drained and has no job";
 
 /// Compares what Slurm says about this node with `Placement` and `UnitsPerGpu`. `elsewhere`: another node has shares,
 /// so this one may be for whole GPUs only.
@@ -46,7 +48,7 @@ pub fn gres(config: &NodeConfig, node: &Node, elsewhere: bool, gpus: Option<&Inv
             _ => {
                 format!(
                     "slurm.conf: NodeName={} … Gres=…,{share}:N, and gres.conf: its lines (gpushare conf gres prints \
-                     both); then {GROWS}. Or gpushare.conf: another ShareGRES",
+                     both); then {GROWS}. Or gpushare.conf: another ShareGRES, {DRAINED}",
                     node.name
                 )
             }
@@ -61,14 +63,17 @@ pub fn gres(config: &NodeConfig, node: &Node, elsewhere: bool, gpus: Option<&Inv
         findings.push(Finding::wrong(
             about,
             said,
-            format!("gpushare.conf: Placement=follow; or slurm.conf: Gres= of the node without gpu; then {SHRINKS}"),
+            format!(
+                "slurm.conf: Gres= of the node without gpu; then {SHRINKS}. Or gpushare.conf: Placement=follow, \
+                 {DRAINED}"
+            ),
         ));
     } else if config.placement != Placement::Own && !has("gpu") {
         let said = format!("{word}, but node {} has no gres/gpu", node.name);
         findings.push(Finding::wrong(
             about,
             said,
-            format!("slurm.conf: Gres=gpu:… for the node; then {GROWS}. Or gpushare.conf: Placement=own"),
+            format!("slurm.conf: Gres=gpu:… for the node; then {GROWS}. Or gpushare.conf: Placement=own, {DRAINED}"),
         ));
     } else {
         findings.push(Finding::ok(about, format!("{word}: {}", written(node))));
@@ -139,7 +144,7 @@ fn capacity(config: &NodeConfig, node: &Node, units: Option<&[u32]>) -> Option<F
             format!("{} are {wanted}, but Slurm counts {all} {}", units_written(units?), config.share_gres),
             format!(
                 "slurm.conf: Gres={0}:{wanted} for the node, and gres.conf: the same count; then {1}. Or \
-                 gpushare.conf: another UnitsPerGpu",
+                 gpushare.conf: another UnitsPerGpu, {DRAINED}",
                 config.share_gres,
                 if wanted > all { GROWS } else { SHRINKS }
             ),

@@ -70,16 +70,19 @@ pub fn gather(list: &str, way: &Way, config: &Config) -> Result<Fleet, CheckErro
         }
         Way::Collected(path) => {
             let found = Found::read(path)?;
-            Ok(Fleet::of(
-                said(&names, names.iter().map(|name| Ok(Said::Report(Box::new(found.of_node(name)?))))),
-                None,
-            ))
+            let nodes = known.unwrap_or_default();
+            let of = |name: &String| match find(&nodes, name).and_then(|node| without_power(&node)) {
+                // Nobody could have collected one, and what an older one says is gone with the machine.
+                Some(said) => Ok(said),
+                None => Ok(Said::Report(Box::new(found.of_node(name)?))),
+            };
+            Ok(Fleet::of(said(&names, names.iter().map(of)), None))
         }
         Way::Via(command) => {
             let nodes = known.unwrap_or_default();
-            let ask = |name: &String| match find(&nodes, name).filter(|node| is_without_power(&node.state)) {
-                Some(node) => Ok(Said::Nothing(format!("not asked, because it is {}", node.state))),
-                None => match answer(&via(command, name))? {
+            let ask = |name: &String| match find(&nodes, name).and_then(|node| without_power(&node)) {
+                Some(said) => Ok(said),
+                None => match answer(&via(command, name), PATIENCE)? {
                     report if report.machine.node == *name => Ok(Said::Report(Box::new(report))),
                     report => Err(NodeError::Other(report.machine.node)),
                 },
@@ -112,18 +115,21 @@ fn known() -> Result<Vec<slurm::Node>, ProgramError> {
     Ok(text.lines().filter_map(slurm::node).collect())
 }
 
-/// Whether Slurm has switched the node off, or is about to: `IDLE+CLOUD+POWERED_DOWN`. It is no fault, and the node
-/// stays as it is.
-fn is_without_power(state: &str) -> bool {
-    ["POWERED_DOWN", "POWERING_DOWN", "POWERING_UP"]
-        .iter()
-        .any(|word| state.split('+').any(|one| one == *word))
+/// What is said of a node that Slurm has switched off or is about to switch: `IDLE+CLOUD+POWERED_DOWN`. It is no fault,
+/// also if the node is down or drained, and it stays as it is. `None` for any other.
+fn without_power(node: &slurm::Node) -> Option<Said> {
+    let is_switched = |word: &str| {
+        ["POWER_DOWN", "POWERED_DOWN", "POWERING_DOWN", "POWER_UP", "POWERING_UP"].contains(&word)
+    };
+    let reason = node.reason.as_deref().map_or_else(String::new, |reason| format!(": {reason}"));
+    let said = || Said::Nothing(format!("it is {}{reason}", node.state));
+    node.state.split('+').any(is_switched).then(said)
 }
 
 /// What slurmctld's record of a node shows.
 fn record(one: &slurm::Node, all: &[slurm::Node], config: &Config) -> Said {
-    if is_without_power(&one.state) {
-        return Said::Nothing(format!("it is {}", one.state));
+    if let Some(said) = without_power(one) {
+        return said;
     }
     let here = config.of_node(&one.name);
     let elsewhere = all.iter().any(|node| node.gres.iter().any(|(name, ..)| *name == config.node.share_gres));
@@ -136,21 +142,26 @@ fn record(one: &slurm::Node, all: &[slurm::Node], config: &Config) -> Said {
     Said::Report(Box::new(Report { machine, findings: findings.iter().map(fleet::Line::of).collect() }))
 }
 
-/// Programs that put the node's name before each line get an option that prevents it. ssh gets options that suppress
-/// what would precede the reason for a failure: a site's banner, or a message about a new host key.
+/// Programs that put the node's name before each line get an option that prevents it, and those that start others a
+/// time after which they end these. ssh gets options that suppress what would precede the reason for a failure: a
+/// site's banner, or a message about a new host key. They stand last, because the first of two counts.
 fn via(command: &str, node: &str) -> Vec<String> {
-    let begin = match command {
-        "ssh" => "ssh -o LogLevel=ERROR -o BatchMode=yes -o ConnectTimeout=5",
-        "pdsh" => "pdsh -N -w",
-        "clush" => "clush -N --options=-oLogLevel=ERROR -w",
-        command => command,
+    let program = command.split_whitespace().next().unwrap_or_default();
+    let more = match (command, Path::new(program).file_name().and_then(|name| name.to_str())) {
+        ("pdsh", _) => "-N -t 5 -u 50 -w",
+        ("clush", _) => "-N -t 5 -u 50 --options=-oLogLevel=ERROR -w",
+        (_, Some("ssh")) => "-o LogLevel=ERROR -o BatchMode=yes -o ConnectTimeout=5",
+        _ => "",
     };
-    let words = begin.split_whitespace().map(str::to_owned).chain([node.to_owned()]);
-    words.chain(REPORT.map(str::to_owned)).collect()
+    let words = command.split_whitespace().chain(more.split_whitespace()).chain([node]);
+    words.chain(REPORT).map(str::to_owned).collect()
 }
 
-/// Options that pdsh adds to those that it passes to ssh.
-const PDSH_SSH_ARGS: (&str, &str) = ("PDSH_SSH_ARGS_APPEND", "-oLogLevel=ERROR -oBatchMode=yes");
+/// In a session of its own nothing can ask the terminal for a password, and the whole group ends at the deadline.
+const SESSION: &str = "setsid";
+/// Options that pdsh adds to those that it passes to ssh; and ssh may open no window to ask.
+const FOR_SSH: [(&str, &str); 2] =
+    [("PDSH_SSH_ARGS_APPEND", "-oLogLevel=ERROR -oBatchMode=yes"), ("SSH_ASKPASS_REQUIRE", "never")];
 
 gpushare::errors! {
     /// Why a node has no report.
@@ -169,14 +180,14 @@ gpushare::errors! {
 }
 
 /// The report that the command prints.
-fn answer(words: &[String]) -> Result<Report, NodeError> {
-    let (program, arguments) = words.split_first().ok_or(NodeError::NoCommand)?;
-    let mut command = slurm::command(program);
-    let (variable, args) = PDSH_SSH_ARGS;
-    if std::env::var_os(variable).is_none() {
-        command.env(variable, args);
-    }
-    let answer = run::run(command.args(arguments), PATIENCE)?;
+fn answer(words: &[String], patience: Duration) -> Result<Report, NodeError> {
+    let program = words.first().ok_or(NodeError::NoCommand)?;
+    let mut command = slurm::command(SESSION);
+    command.envs(FOR_SSH.into_iter().filter(|(variable, _)| std::env::var_os(variable).is_none()));
+    let answer = run::run(command.args(words), patience).map_err(|error| match error {
+        ProgramError::Deadline(_, patience) => ProgramError::Deadline(program.clone(), patience),
+        error => error,
+    })?;
     serde_json::from_slice(&answer.output).map_err(|error| {
         let is_silent = answer.output.trim_ascii().is_empty();
         let text = [answer.complaints, answer.output].concat();
@@ -249,17 +260,47 @@ mod tests {
             words("ssh"),
             "ssh -o LogLevel=ERROR -o BatchMode=yes -o ConnectTimeout=5 n1 gpushare check --node-report"
         );
-        assert_eq!(words("pdsh"), "pdsh -N -w n1 gpushare check --node-report");
-        assert_eq!(words("clush"), "clush -N --options=-oLogLevel=ERROR -w n1 gpushare check --node-report");
-        assert_eq!(words("ssh -p 2222"), "ssh -p 2222 n1 gpushare check --node-report");
+        assert_eq!(words("pdsh"), "pdsh -N -t 5 -u 50 -w n1 gpushare check --node-report");
+        assert_eq!(
+            words("clush"),
+            "clush -N -t 5 -u 50 --options=-oLogLevel=ERROR -w n1 gpushare check --node-report"
+        );
+        assert_eq!(
+            words("/opt/ssh -p 2222"),
+            "/opt/ssh -p 2222 -o LogLevel=ERROR -o BatchMode=yes -o ConnectTimeout=5 n1 gpushare check --node-report"
+        );
+        assert_eq!(words("sudo -u x ssh"), "sudo -u x ssh n1 gpushare check --node-report");
+    }
+
+    #[test]
+    fn what_a_program_started_ends_with_it_and_it_has_no_terminal() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("child");
+        let script = format!("sleep 300 & echo $! $(ps -o tty= -p $$) >{}; wait", file.display());
+        let words = ["sh", "-c", &script].map(str::to_owned);
+        let error = answer(&words, Duration::from_secs(1)).unwrap_err().to_string();
+        assert!(error.ends_with("'sh' did not answer in 1 s"), "{error}");
+        let said = std::fs::read_to_string(file).unwrap();
+        let (child, terminal) = said.trim().split_once(' ').unwrap();
+        assert_eq!(terminal, "?");
+        let stat = Path::new("/proc").join(child).join("stat");
+        let is_gone = || std::fs::read_to_string(&stat).map_or(true, |text| text.contains(") Z "));
+        for _ in 0..500 {
+            if is_gone() {
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        panic!("process {child} still runs");
     }
 
     const SAID: &str = "{\"node\":\"n1\",\"time\":1,\"versions\":{},\"files\":{},\"findings\":[]}";
 
     #[test]
     fn what_is_no_report_is_said_in_one_line() {
-        let said =
-            |script: &str| answer(&["sh", "-c", script].map(str::to_owned)).map(|report| report.machine.node);
+        let said = |script: &str| {
+            answer(&["sh", "-c", script].map(str::to_owned), PATIENCE).map(|report| report.machine.node)
+        };
         assert_eq!(said(&format!("echo '{SAID}'; exit 1")).unwrap(), "n1");
         let error = said("echo; echo 'ssh: no route' >&2; exit 1").unwrap_err().to_string();
         assert_eq!(error, "ssh: no route");
@@ -302,6 +343,8 @@ mod tests {
             ("Gres=mps:400 State=IDLE", vec!["ok", "wrong"]),
             ("Gres=gpu:4,mps:400 State=IDLE+CLOUD+POWERED_DOWN", vec![]),
             ("Gres=gpu:4,mps:400 State=MIXED+CLOUD+POWERING_UP", vec![]),
+            ("Gres=gpu:4,mps:400 State=IDLE+CLOUD+POWER_DOWN", vec![]),
+            ("Gres=mps:400 State=DOWN+CLOUD+DRAIN+POWERED_DOWN Reason=ResumeTimeout reached", vec![]),
         ] {
             let node = read(text);
             let found = match record(&node, std::slice::from_ref(&node), &config) {

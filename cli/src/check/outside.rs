@@ -128,18 +128,26 @@ fn reservations<'s>(config: &'s Config, slurm: &'s Slurm) -> impl Iterator<Item 
     let policy = &config.policy;
     let is_exempt = |name: &[u8]| policy.exempt.reservations.match_name(name, Case::Counts);
     let has_shares = |name: &[u8]| policy.shares.reservations.occur_in(name, Case::Counts);
+    // An update takes FLEX away, but not the other one (Slurm: `update_resv`).
     let flags = [
-        ("NO_HOLD_JOBS_AFTER", "NO_HOLD_JOBS_AFTER_END: jobs that wait in it start after its end"),
-        ("FLEX", "FLEX: its jobs start before it begins, and on other nodes"),
+        ("NO_HOLD_JOBS_AFTER", "NO_HOLD_JOBS_AFTER_END: jobs that wait in it start after its end", false),
+        ("FLEX", "FLEX: its jobs start before it begins, and on other nodes", true),
     ];
-    flags.into_iter().flat_map(move |(flag, what)| {
+    flags.into_iter().flat_map(move |(flag, what, is_updated)| {
         let has = |one: &String| one.to_ascii_uppercase().starts_with(flag);
         let wrong = |key: &'static str, of: &dyn Fn(&[u8]) -> bool| {
             let all = slurm.reservations.iter();
             let all = all.filter(|one| of(one.name.as_bytes()) && one.flags.iter().any(has));
             let names: Vec<String> = all.map(|one| one.name.clone()).collect();
             let said = format!("{} has {what}, and pass as if they were in it", listed(&names));
-            let fix = "hold the jobs that wait in it, delete it and make it again without that flag";
+            let update = |name: &String| format!("scontrol update reservationname={name} flags-={flag}");
+            let fix = if is_updated {
+                names.iter().map(update).collect::<Vec<_>>().join("; ")
+            } else {
+                "no update takes that flag away: hold the jobs that wait in it; when none runs in it, delete it and \
+                 make it again without the flag"
+                    .to_owned()
+            };
             (!names.is_empty()).then(|| Finding::wrong(key, said, fix))
         };
         [wrong("ExemptReservations", &is_exempt), wrong("ShareReservations", &has_shares)]

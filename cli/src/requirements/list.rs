@@ -11,43 +11,33 @@ use crate::slurm::Slurm;
 /// All settings, in the order in which an administrator would read slurm.conf. `hooks`: plugstack.conf has
 /// spank_gpushare_prolog.so.
 pub fn requirements(config: &Config, slurm: &Slurm, hooks: bool) -> Vec<Requirement> {
-    let mut requirements = submission();
-    requirements.extend(counted(config, slurm));
-    requirements.extend(memory(config));
-    requirements.extend(preemption(config, slurm));
-    requirements.extend(priority(config, slurm));
+    let mut requirements = vec![Requirement::slurm(
+        "JobSubmitPlugins",
+        Must::Last("gpushare"),
+        "jobs are not judged, or a later plugin can change them after gpushare has judged them",
+    )];
+    if slurm.has_accounting() {
+        requirements.push(enforcement());
+        requirements.extend(counted(config, slurm));
+        requirements.extend(memory(config));
+        requirements.extend(preemption(config, slurm));
+        requirements.extend(priority(config, slurm));
+    }
     requirements.extend(nodes(config, slurm, hooks));
-    requirements.retain(|requirement| slurm.has_accounting() || !OF_ACCOUNTING.contains(&requirement.key));
     requirements
 }
-
-/// What needs a database.
-const OF_ACCOUNTING: [&str; 5] = [
-    "AccountingStorageEnforce",
-    "AccountingStorageTRES",
-    "PriorityType",
-    "PriorityWeightQOS",
-    "PriorityWeightFairshare",
-];
 
 fn owned(words: &[&str]) -> Must {
     Must::Words(words.iter().map(|word| (*word).to_owned()).collect())
 }
 
-fn submission() -> Vec<Requirement> {
-    vec![
-        Requirement::slurm(
-            "JobSubmitPlugins",
-            Must::Last("gpushare"),
-            "jobs are not judged, or a later plugin can change them after gpushare has judged them",
-        ),
-        Requirement::slurm(
-            "AccountingStorageEnforce",
-            owned(&["associations", "limits", "qos"]),
-            "Slurm does not enforce limits of QOSes, or anybody may use any QOS (with it, users without an \
-             association can't submit, and their waiting jobs don't start: check 'sacctmgr show assoc' first)",
-        ),
-    ]
+fn enforcement() -> Requirement {
+    Requirement::slurm(
+        "AccountingStorageEnforce",
+        owned(&["associations", "limits", "qos"]),
+        "Slurm does not enforce limits of QOSes, or anybody may use any QOS (with it, users without an association \
+         can't submit, and their waiting jobs don't start: check 'sacctmgr show assoc' first)",
+    )
 }
 
 /// Types of GPUs and the GRES of shares: Slurm can only limit what it counts.

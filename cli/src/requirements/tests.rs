@@ -47,6 +47,17 @@ fn unmet(rules: &str, slurm: &Slurm) -> Vec<Requirement> {
 }
 
 #[test]
+fn a_cluster_without_a_database_needs_nothing_for_one() {
+    let none = [("AccountingStorageType", "accounting_storage/none")];
+    let of_database = ["AccountingStorage", "Priority", "Preempt", "JobRequeue", "SelectTypeParameters"];
+    let rules = format!("{RULES}\nQOS=y GrpTRES=mem=1T");
+    let all = requirements(&Config::parse(&rules).unwrap(), &slurm(&none), false);
+    let keys: Vec<&str> = all.iter().map(|requirement| requirement.key).collect();
+    assert!(keys.contains(&"JobSubmitPlugins") && keys.contains(&"GresTypes"), "{keys:?}");
+    assert!(!keys.iter().any(|key| of_database.iter().any(|begin| key.starts_with(begin))), "{keys:?}");
+}
+
+#[test]
 fn what_an_account_limits_must_be_counted() {
     let mut limited = slurm(&[]);
     limited.accounts.tres = ["gres/gpu:a40", "gres/gpu:v100"].map(str::to_owned).into();

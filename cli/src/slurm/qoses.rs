@@ -34,6 +34,16 @@ pub struct Typed {
     pub gres_types: BTreeSet<String>,
     /// `GrpTRES=gres/gpu:a40`: the limits without their numbers.
     pub limits: BTreeSet<String>,
+    /// Those of the types whose limit is 0.
+    pub none_of: BTreeSet<String>,
+}
+
+impl Typed {
+    /// The type that its jobs can only mean, if it is one.
+    pub fn only(&self) -> Option<&str> {
+        let mut usable = self.gres_types.difference(&self.none_of);
+        usable.next().filter(|_| usable.next().is_none()).map(String::as_str)
+    }
 }
 
 /// The kinds of limits on what a job can have at once, alone or together with others.
@@ -60,7 +70,9 @@ impl Qoses {
             let of_gpus = || qos.limits.iter().filter(|(_, tres, _)| tres.starts_with("gres/gpu:"));
             let gres_types = of_gpus().map(|(_, tres, _)| tres["gres/gpu:".len()..].to_owned()).collect();
             let limits = of_gpus().map(|(field, tres, _)| format!("{field}={tres}")).collect();
-            of_gpus().next().is_some().then(|| (qos.name.clone(), Typed { gres_types, limits }))
+            let none = of_gpus().filter(|(.., number)| *number == 0);
+            let none_of = none.map(|(_, tres, _)| tres["gres/gpu:".len()..].to_owned()).collect();
+            of_gpus().next().is_some().then(|| (qos.name.clone(), Typed { gres_types, limits, none_of }))
         };
         let mut priorities: Vec<&str> = all.iter().map(|qos| qos.priority.as_str()).collect();
         priorities.dedup();
@@ -96,14 +108,20 @@ mod tests {
         let text = "a|cpu=8,gres/gpu:A40=4,mem=2T|gres/gpu:A40=2|gres/gpu:A40=3|gres/gpu=9||gres/gpu:A40=1|||||\
                     DenyOnLimit|0|\n\
                     b|||||||||||OverPartQOS|7|a\n\
-                    half|gres/gpu=50||||||||||Relative|7|\n";
+                    half|gres/gpu=50||||||||||Relative|7|\n\
+                    c|gres/gpu:a40=1,gres/gpu:h100=0|||||||||||0|\nd|gres/gpu:a40=1,gres/gpu:h100=2|||||||||||0|\n\
+                    e|gres/gpu:a40=0|||||||||||0|\n";
         let found = Qoses::of(&limits::qoses(text), &Config::default());
         let most: Vec<(&str, u64)> =
             found.most["a"].iter().map(|(tres, most)| (tres.as_str(), *most)).collect();
         assert_eq!(most, [("cpu", 8), ("gres/gpu", 9), ("gres/gpu:a40", 2)]);
         assert_eq!(
-            (found.most.len(), found.governed, found.preempting),
-            (1, vec!["a".to_owned()], vec!["b".to_owned()])
+            (found.most.len(), found.governed.join(" "), found.preempting.join(" ")),
+            (4, "a c d e".to_owned(), "b".to_owned())
+        );
+        assert_eq!(
+            ["a", "c", "d", "e"].map(|qos| found.typed[qos].only()),
+            [Some("a40"), Some("a40"), None, None]
         );
         assert_eq!(found.over_partition, ["b".to_owned()].into());
         assert!(found.priorities && found.typed["a"].gres_types.contains("a40"));

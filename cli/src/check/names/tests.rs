@@ -115,6 +115,14 @@ fn every_name_that_nothing_has_is_named_with_the_one_that_is_meant() {
         ),
         ("MaxMemPerGpu=h100:8G", vec!["? MaxMemPerGpu: no node has GPUs of type 'h100'."]),
         (
+            "GovernedGRES=gpu,mps,gpuu,tpu,shard",
+            vec![
+                "WRONG GovernedGRES: no GRES 'gpuu'; did you mean 'gpu'? no GRES 'tpu'; did you mean 'gpu'? | \
+                 gpushare.conf: GovernedGRES: gpu instead of gpuu; GovernedGRES: gpu instead of tpu",
+            ],
+        ),
+        ("Placement=follow\nUnitsPerGpu=100\nMemPerUnit=400\nMemoryGRES=gpumem\nShareGRES=shares", vec![]),
+        (
             "Placement=follow\nUnitsPerGpu=100\nShareSizes=25,50,200",
             vec![
                 "WRONG ShareSizes: no GPU has 200 units; UnitsPerGpu is at most 100 | gpushare.conf: take 200 out of \
@@ -124,6 +132,21 @@ fn every_name_that_nothing_has_is_named_with_the_one_that_is_meant() {
     ] {
         assert_eq!(judged(text), expected, "{text}");
     }
+}
+
+#[test]
+fn a_gres_that_nodes_have_can_not_stand_for_memory() {
+    let text = "Placement=own\nUnitsPerGpu=100\nMemPerUnit=400\nShareGRES=shares\nMemoryGRES=gpumem";
+    let judge = |gres: &str| {
+        let nodes = vec![slurm::node(&format!("NodeName=n1 Gres={gres}")).unwrap()];
+        shown(&types::findings(&Config::parse(text).unwrap(), &Slurm { nodes, ..cluster() }))
+    };
+    assert_eq!(judge("shares:400"), [""; 0]);
+    assert_eq!(
+        judge("shares:400,gpumem:40"),
+        ["WRONG MemoryGRES: node n1 has gres/gpumem: requests for it become shares, so no job gets it | \
+          gpushare.conf: MemoryGRES with a name that no node has; then the same name in GresTypes of slurm.conf"]
+    );
 }
 
 #[test]
@@ -161,6 +184,32 @@ fn types_that_nodes_spell_with_capitals_have_the_line_to_add() {
     );
     assert_eq!(judge("QOS=q DefaultType=H100"), Vec::<String>::new());
     assert_eq!(judge("GovernedQOS=other"), Vec::<String>::new());
+    // A QOS of several types has no default among them, and one that may have none is told to ask for none.
+    for (others, none_of, expected) in [
+        ("a40", "a40", Some("QOS=q DefaultType=H100")),
+        ("a40", "", Some("spell it H100 in GpuWeight=, or in GPUs= of a QOS= line")),
+        ("a40", "h100", None),
+        ("a40", "a40 h100", None),
+    ] {
+        let words = |text: &str| text.split_whitespace().map(str::to_owned).collect();
+        let typed = slurm::qoses::Typed {
+            gres_types: names(&["h100", others]),
+            none_of: words(none_of),
+            ..slurm::qoses::Typed::default()
+        };
+        let slurm = Slurm {
+            nodes: vec![slurm::node("NodeName=n1 Gres=gpu:H100:4").unwrap()],
+            qoses: Qoses {
+                typed: [("q".to_owned(), typed)].into(),
+                names: names(&["q"]),
+                ..Qoses::default()
+            },
+            ..Slurm::default()
+        };
+        let found = shown(&types::findings(&Config::default(), &slurm));
+        let fix = found.first().and_then(|line| line.split(" | gpushare.conf: ").nth(1));
+        assert_eq!(fix, expected, "{others} {none_of}: {found:?}");
+    }
     assert_eq!(
         judge("GpuWeight=h100:2"),
         [format!(
@@ -184,7 +233,22 @@ fn no_fix_follows_a_name_that_is_in_doubt() {
     for (finding, fix) in findings.iter().zip(expected) {
         assert_eq!(finding.status, Status::Wrong(fix.to_owned()), "{finding:?}");
     }
-    let mut right = vec![Finding::wrong("TRESBillingWeights", "partition p", fix)];
-    before_others(&mut right);
-    assert_eq!(right[0].status, Status::Wrong(fix.to_owned()));
+    // What may be meant as it is holds nothing back.
+    let maybe = [
+        Finding::unknown("QOS", "no QOS 'qos_laferty'; did you mean 'QOS_Lafferty'?"),
+        Finding::unknown("Account", "no account 'labb'; did you mean 'lab'?"),
+        Finding::unknown("GpuWeight", "no node has GPUs of type 'h100'."),
+    ];
+    for more in [&[], maybe.as_slice()] {
+        let mut right = vec![Finding::wrong("TRESBillingWeights", "partition p", fix)];
+        right.extend(more.iter().cloned());
+        before_others(&mut right);
+        assert_eq!(right[0].status, Status::Wrong(fix.to_owned()));
+    }
+    // But apply would make what isn't meant.
+    let mut pending = vec![Finding::wrong("QOS", "+ qos qos_laferty", "gpushare qos apply")];
+    pending.extend(maybe);
+    before_others(&mut pending);
+    let expected = "if the names of Account, QOS (lines with ?) are meant so: gpushare qos apply";
+    assert_eq!(pending[0].status, Status::Wrong(expected.to_owned()));
 }

@@ -1,5 +1,5 @@
-//! Types of GPUs in gpushare.conf: those that no node has, and those that nodes spell otherwise. Slurm's database has
-//! them in small letters, but finds nodes by their own spelling. Pure.
+//! GRES and types of GPUs in gpushare.conf: those that no node has, and those that nodes spell otherwise. Slurm's
+//! database has types in small letters, but finds nodes by their own spelling. Pure.
 
 use std::collections::BTreeMap;
 
@@ -10,6 +10,7 @@ use gpushare_node::config::UnitsPerGpu;
 use super::{Finding, meant, said};
 use crate::slurm::Slurm;
 use gpushare_machine::config::Config;
+use crate::slurm::qoses::Typed;
 
 /// The findings.
 pub fn findings(config: &Config, slurm: &Slurm) -> Vec<Finding> {
@@ -44,6 +45,42 @@ pub fn findings(config: &Config, slurm: &Slurm) -> Vec<Finding> {
     };
     let mut findings: Vec<Finding> = keys.into_iter().filter_map(finding).collect();
     findings.extend(spelling(config, slurm, &known));
+    findings.extend(gres(config, slurm));
+    findings
+}
+
+/// `GovernedGRES` and `MemoryGRES`: a rule for a GRES that Slurm doesn't know applies to nothing, and one that nodes
+/// have can't stand for memory.
+fn gres(config: &Config, slurm: &Slurm) -> Vec<Finding> {
+    let all =
+        slurm.nodes.iter().flat_map(|node| node.gres.iter().map(move |one| (&node.name, one.0.as_str())));
+    let all: Vec<(&String, &str)> = all.collect();
+    let mut known = slurm.settings.list("GresTypes");
+    known.extend(all.iter().map(|(_, name)| *name));
+    // Without GovernedGRES these are governed, whatever the cluster has.
+    known.extend(["gpu", "mps", "shard", &config.node.share_gres]);
+    let unknown: Vec<&str> =
+        config.policy.gres.0.iter().map(String::as_str).filter(|name| !known.contains(name)).collect();
+    let about = "GovernedGRES";
+    let mut findings = Vec::new();
+    if !unknown.is_empty() {
+        let parts: Vec<String> = unknown.iter().map(|name| said("GRES", name, meant(name, &known))).collect();
+        let fix = |name: &&str| match meant(name, &known) {
+            Some(meant) => format!("{about}: {meant} instead of {name}"),
+            None => format!("{about}: without {name}, or create it in Slurm"),
+        };
+        let fixes: Vec<String> = unknown.iter().map(fix).collect();
+        findings.push(Finding::wrong(about, parts.join(" "), format!("gpushare.conf: {}", fixes.join("; "))));
+    }
+    let by_memory = config.policy.memory_gres.as_ref().map(|rule| rule.name.as_str());
+    let taken = all.iter().find(|(_, name)| by_memory == Some(*name));
+    findings.extend(taken.map(|(node, name)| {
+        Finding::wrong(
+            "MemoryGRES",
+            format!("node {node} has gres/{name}: requests for it become shares, so no job gets it"),
+            "gpushare.conf: MemoryGRES with a name that no node has; then the same name in GresTypes of slurm.conf",
+        )
+    }));
     findings
 }
 
@@ -92,12 +129,22 @@ fn spelling(config: &Config, slurm: &Slurm, known: &[&str]) -> Option<Finding> {
             None if gres_type.bytes().any(|byte| byte.is_ascii_uppercase()) => {
                 let lowercase = gres_type.to_ascii_lowercase();
                 let limited = slurm.qoses.typed.iter();
-                let limited =
-                    limited.filter(|(qos, typed)| governs(qos) && typed.gres_types.contains(&lowercase));
-                let names: Vec<&str> = limited.map(|(qos, _)| qos.as_str()).collect();
-                if !names.is_empty() {
+                let may = |typed: &Typed| {
+                    typed.gres_types.contains(&lowercase) && !typed.none_of.contains(&lowercase)
+                };
+                let limited = limited.filter(|(qos, typed)| governs(qos) && may(typed));
+                // Of several types none is the default.
+                let (one, more): (Vec<_>, Vec<_>) = limited.partition(|(_, typed)| typed.only().is_some());
+                let names = |qoses: &[(&String, &Typed)]| {
+                    qoses.iter().map(|(qos, _)| qos.as_str()).collect::<Vec<_>>().join(",")
+                };
+                if !one.is_empty() {
+                    fixes.push(format!("QOS={} DefaultType={gres_type}", names(&one)));
+                } else if !more.is_empty() {
+                    fixes.push(format!("spell it {gres_type} in GpuWeight=, or in GPUs= of a QOS= line"));
+                }
+                if !one.is_empty() || !more.is_empty() {
                     said.push(format!("nodes spell '{gres_type}', limits '{lowercase}'"));
-                    fixes.push(format!("QOS={} DefaultType={gres_type}", names.join(",")));
                 }
             }
             None => {}

@@ -18,7 +18,7 @@ fn cluster(settings: &str, qoses: &[(&str, &str)]) -> Slurm {
     for (name, gres_types) in qoses {
         let gres_types: BTreeSet<String> = gres_types.split(',').map(str::to_owned).collect();
         let limits = gres_types.iter().map(|gres_type| format!("GrpTRES=gres/gpu:{gres_type}")).collect();
-        slurm.qoses.typed.insert((*name).to_owned(), Typed { gres_types, limits });
+        slurm.qoses.typed.insert((*name).to_owned(), Typed { gres_types, limits, ..Typed::default() });
     }
     slurm
 }
@@ -133,5 +133,7 @@ fn an_exemption_that_outlives_its_reservation_is_wrong() {
     for key in ["ShareReservations=course", "ExemptReservations=course*"] {
         let flex = found(key, &slurm);
         assert!(matches!(flex.as_slice(), [one] if one.said.starts_with("course4 has FLEX:")), "{flex:?}");
+        let fix = "scontrol update reservationname=course4 flags-=FLEX";
+        assert_eq!(flex[0].status, Status::Wrong(fix.to_owned()));
     }
 }
