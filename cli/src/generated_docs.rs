@@ -1,5 +1,5 @@
-//! Writes man/gpushare.1 from the definition of the command line. After a change: `GPUSHARE_WRITE_DOCS=1 cargo test -p
-//! gpushare-cli generated_docs`
+//! Writes man/gpushare.1 from the definition of the command line, and what is said about gpushare.conf's keys from one
+//! table. After a change: `GPUSHARE_WRITE_DOCS=1 cargo test -p gpushare-cli generated_docs`
 
 use std::path::Path;
 
@@ -7,6 +7,8 @@ use clap::{Command, CommandFactory};
 use clap_mangen::Man;
 
 use crate::Arguments;
+
+mod keys;
 
 const WHERE_ALL_ENDS: &str = r#".SH EXIT STATUS
 The same for all commands, which print errors on standard error after
