@@ -1,4 +1,4 @@
-//! Build script of slurm-sys: find the headers, read their version, write the bindings.
+//! Build script of slurm-sys: find the headers, ask the preprocessor for their version, write the bindings.
 
 mod bindings;
 mod find;
@@ -6,7 +6,8 @@ mod version;
 
 fn main() {
     let include = find::include_dir().unwrap_or_else(|message| stop(&message));
-    let version = version::of(&include).unwrap_or_else(|message| stop(&message));
+    let headers = version::of(&include).unwrap_or_else(|message| stop(&message));
+    let version = headers.version;
     if version < version::OLDEST {
         stop(&format!(
             "the headers in {} are of Slurm {version}; gpushare needs {} or newer",
@@ -15,7 +16,8 @@ fn main() {
         ));
     }
     bindings::write(&include).unwrap_or_else(|message| stop(&message));
-    println!("cargo::metadata=VERSION_NUMBER={}", version.number());
+    println!("cargo::metadata=HAS={}", headers.has.join(","));
+    println!("cargo::metadata=LACKS={}", headers.lacks.join(","));
     println!("cargo::metadata=INCLUDE={}", include.display());
 }
 
