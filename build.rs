@@ -1,8 +1,8 @@
 //! Build script of every crate that depends on `slurm-sys`: turns the release found in Slurm's headers into cfgs.
 //!
 //! A cfg means "at least this release": code uses `#[cfg(slurm_23_02)]` for what came with 23.02 and is still there.
-//! `slurm-sys` publishes which hold, as the preprocessor has decided it (slurm-sys/build/version.c). This also sets which
-//! unwinder the plugins are linked with.
+//! `slurm-sys` publishes which hold, as the preprocessor has decided it (slurm-sys/build/version.c). This also sets
+//! which unwinder the plugins are linked with.
 
 fn main() {
     // This file doesn't belong to the crate. Cargo notices by itself when it changes.

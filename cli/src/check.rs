@@ -42,8 +42,8 @@ pub mod plugstack;
 mod rules;
 mod version;
 
-use gpushare_slurm_text::version::Version;
 use finding::{Finding, Form, Status};
+use gpushare_slurm_text::version::Version;
 use plugstack::Plugstack;
 
 const PROC: &str = "/proc";

@@ -32,7 +32,7 @@ use gpushare_slurm_text::Settings;
 use gpushare_slurm_text::version::Release;
 use gpushare_terminal::Answer;
 use gpushare_terminal::FileError;
-use job::JobId;
+use job::{Beyond, JobId};
 use outlook::Names;
 use script::{LONGEST, ScriptError};
 
@@ -43,7 +43,7 @@ const HETEROGENEOUS: &str = "a heterogeneous job is several requests; judge each
 #[derive(Args)]
 #[command(
     after_help = "Exit status: 0 gpushare would accept it (Slurm may still refuse it for reasons of its own),\n\
-                        1 gpushare would refuse it, 2 it can't judge, or there is no such job or message.\n\
+                        1 gpushare or Slurm would refuse it, 2 it can't judge, or there is no such job or message.\n\
                         SBATCH_... variables count as they do for sbatch."
 )]
 pub struct Arguments {
@@ -59,7 +59,8 @@ pub struct Arguments {
     /// For a running job: read DIR/NODE.json, the output of gpushare status --json on the nodes
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     collected: Option<PathBuf>,
-    /// Jobs (12, 12_3, 12+1), numbers of messages, a batch script, or -- and sbatch's options [default: all messages]
+    /// Jobs (12, 12_3, 12+1), numbers of messages (GS: all), a batch script, or -- and sbatch's options [default: your
+    /// waiting jobs]
     #[arg(value_name = "JOB | GS101 | SCRIPT | -- OPTIONS", trailing_var_arg = true, value_hint = ValueHint::AnyPath)]
     words: Vec<OsString>,
 }
@@ -72,14 +73,14 @@ pub fn run(arguments: Arguments) -> Result<Answer, ExplainError> {
     let arguments = options_first(arguments)?;
     let words: Vec<Vec<u8>> = arguments.words.into_iter().map(OsStringExt::into_vec).collect();
     let named: Option<Vec<Named>> = words.iter().map(|word| Named::of(word)).collect();
-    let job = |named: &Vec<Named>| matches!(named.as_slice(), [Named::Job(_)]);
+    let job = |named: &Vec<Named>| matches!(named.as_slice(), [] | [Named::Job(_)]);
     if (arguments.json || arguments.collected.is_some()) && !named.as_ref().is_some_and(job) {
         return Err(ExplainError::NotOneJob);
     }
     let conf = arguments.conf.as_deref();
     let options = job::Options { json: arguments.json, collected: arguments.collected.as_deref(), conf };
     match named {
-        Some(named) if named.is_empty() => Ok(accepted(messages::all())),
+        Some(named) if named.is_empty() => Ok(accepted(job::waiting(options)?)),
         Some(named) => {
             let said = named.iter().map(|one| one.text(options)).collect::<Result<Vec<_>, _>>()?;
             Ok(accepted(said.join("\n")))
@@ -112,11 +113,16 @@ fn options_first(arguments: Arguments) -> Result<Arguments, ExplainError> {
 /// A word of the command line that isn't a script.
 enum Named {
     Message(String),
+    /// All messages.
+    Messages,
     Job(JobId),
 }
 
 impl Named {
     fn of(word: &[u8]) -> Option<Named> {
+        if word.eq_ignore_ascii_case(b"GS") {
+            return Some(Named::Messages);
+        }
         if messages::is_number(word) {
             return Some(Named::Message(word.escape_ascii().to_string()));
         }
@@ -128,6 +134,7 @@ impl Named {
             Named::Message(number) => {
                 return messages::one(number).ok_or_else(|| ExplainError::NoMessage(number.clone()));
             }
+            Named::Messages => return Ok(messages::all()),
             Named::Job(id) => id,
         };
         // Users omit letters: if Slurm shows no such job, they mean the message.
@@ -179,18 +186,29 @@ fn judge(words: &[Vec<u8>], user: Option<&str>, conf: Option<&Path>) -> Result<A
                     _ => {}
                 }
             }
-            let refused = Names::ask(&snapshot).refused(&request);
+            let enforced = settings.list("AccountingStorageEnforce");
+            let member = || database.not_a_member(&request, &enforced);
+            let mut refused = Names::ask(&snapshot).refused(&request).or_else(member);
             let mut notes = Vec::new();
             if refused.is_none() {
                 let qos = wording::qos(&request, &database).map(String::from_utf8_lossy);
                 let above =
                     |qos: &str| outlook::above(&request, qos, &database, &acceptance.remarks, &snapshot);
-                notes.extend(qos.into_iter().flat_map(|qos| above(&qos)));
+                for line in qos.into_iter().flat_map(|qos| above(&qos)) {
+                    match line {
+                        Beyond::Refused(why) if refused.is_none() => refused = Some(why),
+                        Beyond::Refused(why) | Beyond::Waits(why) => notes.push(why),
+                    }
+                }
                 notes.extend(steps);
             }
-            accepted(wording::accepted((&request, &policy, &database, &acceptance), refused, &notes))
+            notes.extend(outlook::plugins(&settings));
+            wording::accepted((&request, &policy, &database, &acceptance), refused, &notes)
         }
-        Verdict::Refuse(refusal) => Answer { text: message::refusal(&refusal) + "\n", status: 1 },
+        Verdict::Refuse(refusal) => {
+            let text = message::refusal(&refusal) + "\n" + &wording::notes(&outlook::plugins(&settings));
+            Answer { text, status: 1 }
+        }
     })
 }
 
@@ -215,7 +233,8 @@ fn read_job(words: &[Vec<u8>], release: Release) -> Result<(Submission, Vec<Stri
     options.extend(line);
     let options = options::without_overruled(options);
     let job = Submission::new(&options, release)?;
-    let steps = text.as_ref().map(|(_, text)| steps::notes(text, &options, release)).unwrap_or_default();
+    let notes = |text| [script::below(text), steps::notes(text, &options, release)].concat();
+    let steps = text.as_ref().map(|(_, text)| notes(text.as_slice())).unwrap_or_default();
     match text.and_then(|(name, text)| Some((name, script::speaks_another_language(&text)?))) {
         Some((name, word)) if !job.ignore_pbs => {
             Err(ExplainError::Script(name, ScriptError::OtherLanguage(word)))

@@ -22,7 +22,7 @@ The command ran, but the answer is no, or not all is done:
 .nf
 audit            accepted requests break a rule
 check            something is wrong
-explain          gpushare would refuse the job
+explain          gpushare or Slurm would refuse the job
 guard            a limit is exceeded; with \-\-waiting: a job would be refused
 leaks            a limit was exceeded
 metrics          something can't be read or written

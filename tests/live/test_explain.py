@@ -169,7 +169,7 @@ def compare(cluster, case):
     assert said_by_explain(explain) == said_by_sbatch(sbatch), both
     if expected in (ACCEPTED, SLURM):
         start = "Slurm will refuse it: " if case.slurms else "accepted: "
-        assert explain.returncode == 0 and explain.stdout.startswith(start), both
+        assert explain.returncode == int(case.slurms) and explain.stdout.startswith(start), both
         assert (sbatch.returncode == 0) == (expected == ACCEPTED), both
         assert "GS" not in "".join(said_by_sbatch(sbatch)) or expected == ACCEPTED, both
     else:
@@ -216,7 +216,7 @@ def test_every_option_of_sbatch_is_known(explained):
 
 def test_another_users_job_is_judged_for_that_user(explained):
     result = explained.run(["gpushare", "explain", "--user", "bob", "--", "-A", "group", "--gres=gpu:2"], "alice")
-    assert result.returncode == 0, result.stdout + result.stderr
+    assert result.returncode == 1, result.stdout + result.stderr
     assert "user 'bob' has no default QOS in account 'group'" in result.stdout, result.stdout + result.stderr
     assert explained.run(["gpushare", "explain", "--user", "nobodys", "--", "-n1"]).returncode == 2
 

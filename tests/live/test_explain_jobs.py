@@ -45,6 +45,10 @@ def test_a_job_waits_for_its_group_and_what_is_tried_starts(jobs):
     job = jobs.sbatch("--qos=two", "--gres=gpu:a40:2", user="bob")
     waits(jobs, job, "QOSGrpGRES")
     said = explain(jobs, job, "bob")
+    assert said.splitlines()[0] == f"two uses 1 of its 2 a40s: alice 1 (job {first}); starts when 1 is free", said
+    # Without a number it is about the caller's waiting jobs.
+    assert jobs.ok(["gpushare", "explain"], "bob") == said
+    assert jobs.ok(["gpushare", "explain"], "alice").startswith("none of your jobs waits")
     for line in (
         f"job {job} of bob waits (QOSGrpGRES): the jobs of its QOS together have reached a limit on GPUs or other GRES",
         "  QOS 'two', all its jobs (GrpTRES): 1 of 2 gres/gpu:a40 in use",
@@ -198,6 +202,7 @@ def test_a_number_without_its_letters_is_a_message(jobs):
     both = jobs.ok(["gpushare", "explain", "GS101", "gs102"])
     assert "GS101: " in both and "GS102: " in both
     assert jobs.run(["gpushare", "explain", "--json", "GS101"]).returncode == 2
+    assert "GS101: " in jobs.ok(["gpushare", "explain", "GS"])
 
 
 def test_a_typo_in_the_rules_is_one_short_line(jobs):
@@ -211,11 +216,48 @@ def test_a_typo_in_the_rules_is_one_short_line(jobs):
     ("-p nosuch --gres=gpu:a40:1", "there is no partition 'nosuch' that you can see"),
     ("--gres=shard:1", "no node has gres 'shard'"),
     ("--gres=gpu:h100:1", "no node has gres 'gpu:h100'"),
+    ("--qos=part", "user 'alice' may not use QOS 'part' in account 'acct'"),
+    ("-A nosuch", "user 'alice' has no association with account 'nosuch'"),
+    ("-A nosuch --qos=part", "user 'alice' has no association with account 'nosuch'"),
 ])
-def test_names_that_slurm_does_not_know_are_said(jobs, words, why):
-    said = jobs.ok(f"gpushare explain -- {words}", "alice")
-    assert said == f"Slurm will refuse it: {why}", said
+def test_what_slurm_will_not_have_is_said(jobs, words, why):
+    result = jobs.run(f"gpushare explain -- {words}", "alice")
+    assert (result.stdout.strip(), result.returncode) == (f"Slurm will refuse it: {why}", 1), result
     assert jobs.run(f"sbatch {words} --wrap true", "alice").returncode != 0
+
+
+# The QOS that gets the flag, and a job beyond a limit of an account, or of a partition's QOS.
+DENIED = [("normal", "-A below --gres=gpu:a40:2"), ("part", "--qos=two -n4 -p small")]
+
+
+@pytest.mark.parametrize("qos, words", DENIED)
+def test_a_limit_that_denies_is_a_refusal_and_one_that_does_not_is_a_note(jobs, qos, words):
+    """Slurm tests the limits of both QOSes and of accounts if one of the QOSes has the flag."""
+    jobs.ok("scontrol update PartitionName=small QOS=part")
+
+    def explained():
+        return jobs.run(f"gpushare explain -- {words}", "alice")
+
+    def submitted():
+        return jobs.run(f"sbatch --parsable {words} --wrap true", "alice")
+
+    try:
+        said = explained()
+        assert said.returncode == 0 and "waits forever" in said.stdout and submitted().returncode == 0, said
+        jobs.ok(f"sacctmgr -i modify qos {qos} set flags+=DenyOnLimit")
+        jobs.wait(lambda: submitted().returncode != 0, "slurmctld to have the flag")
+        said = explained()
+        assert said.returncode == 1 and "DenyOnLimit" in said.stdout, said
+    finally:
+        jobs.ok(f"sacctmgr -i modify qos {qos} set flags-=DenyOnLimit")
+        jobs.ok("scontrol update PartitionName=small QOS=")
+
+
+def test_lines_below_the_first_command_are_named(jobs):
+    script = "#!/bin/bash\n#SBATCH --qos=two\ncd /\n#SBATCH --gres=gpu:a40:1\n"
+    jobs.ok("cat >/lab/out/below.sh", stdin=script)
+    said = jobs.ok(["gpushare", "explain", "/lab/out/below.sh"], "alice")
+    assert "note: line 4: sbatch doesn't read `#SBATCH --gres=gpu:a40:1`: line 3 is a command" in said, said
 
 
 def test_steps_that_will_fail_are_named_and_fail(jobs):

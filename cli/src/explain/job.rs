@@ -103,6 +103,31 @@ pub fn explain(id: &JobId, options: Options) -> Result<Option<String>, ExplainEr
     Ok(Some(print(&told, all.len() - told.len(), options.json)?))
 }
 
+/// The report about the caller's waiting jobs.
+///
+/// # Errors
+/// Slurm can't be asked.
+pub fn waiting(options: Options) -> Result<String, ExplainError> {
+    let mut rows = Vec::new();
+    let own = gpushare_node::user_id();
+    let waits = |row: &Row| Some(row.user_id) == own && !row.is_over() && !row.has_nodes();
+    run::lines(queue::QUEUE.0, queue::QUEUE.1, |line| {
+        rows.extend(queue::row(line).filter(|row| waits(row) || row.counts()));
+    })?;
+    let all: Vec<&Row> = rows.iter().filter(|row| waits(row)).collect();
+    let (mut told, snapshot) = (Vec::new(), Snapshot::default());
+    for row in all.iter().take(MOST) {
+        told.push(one(row, &rows, options, &snapshot)?);
+    }
+    if told.is_empty() && !options.json {
+        return Ok(
+            "none of your jobs waits (gpushare explain JOB: any job; gpushare explain GS: all messages)\n"
+                .to_owned(),
+        );
+    }
+    Ok(print(&told, all.len() - told.len(), options.json)?)
+}
+
 fn one(row: &Row, rows: &[Row], options: Options, snapshot: &Snapshot) -> Result<Told, ProgramError> {
     let what = match row {
         row if row.is_over() => What::Over { end: row.end.clone() },
@@ -185,16 +210,32 @@ pub struct Above {
     pub is_warned: bool,
 }
 
+/// What a limit that is lower than a request means for it.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Beyond {
+    Waits(String),
+    /// Slurm refuses it when it is submitted.
+    Refused(String),
+}
+
 /// The limits that are lower than what a job would request, one line each.
 ///
 /// # Errors
 /// slurmctld can't be asked.
-pub fn above(job: Above, snapshot: &Snapshot) -> Result<Vec<String>, ProgramError> {
+pub fn above(job: Above, snapshot: &Snapshot) -> Result<Vec<Beyond>, ProgramError> {
     let Above { user_id, user, account, partition, qos, nodes, tres, is_warned } = job;
     let row = Row { user_id, user, account, partition, qos, nodes, tres, ..Row::default() };
     let (known, _) = records::read(&row, snapshot)?;
     let limits = limits::concerning(&row, &known, &[]);
     let is_said = |limit: &&Limit| is_warned && limit.is_of_qos && limit.tres.starts_with("gres/");
-    let above = limits.iter().filter(|limit| limit.is_never() && !is_said(limit));
-    Ok(above.map(write::above).collect())
+    // The flag of either QOS makes Slurm test all limits for the job alone (Slurm: `acct_policy_validate`).
+    let denies = known.qoses.iter().any(|record| record.denies(snapshot.qoses().unwrap_or_default()));
+    let above = limits.iter().filter(|limit| limit.is_never());
+    let one = |limit: &Limit| {
+        if denies && limit.tres != "jobs" {
+            return Some(Beyond::Refused(write::above(limit, "the QOS has DenyOnLimit")));
+        }
+        (!is_said(&limit)).then(|| Beyond::Waits(write::above(limit, "the job waits forever")))
+    };
+    Ok(above.filter_map(one).collect())
 }

@@ -8,10 +8,11 @@ use gpushare::submit::policy::{Because, Remark, Rule};
 use gpushare::submit::request::{Field, Parsed, Request};
 use gpushare::text::shown::shown;
 
-use super::job::{self, Above};
+use super::job::{self, Above, Beyond};
+use crate::requirements::is_plugin;
 use gpushare_judge::accounting::Database;
 use gpushare_slurm_run::{self as slurm, Snapshot};
-use gpushare_slurm_text::Node;
+use gpushare_slurm_text::{Node, Settings};
 
 /// Names that Slurm knows; empty if unknown.
 #[derive(Debug, Default)]
@@ -70,7 +71,7 @@ pub fn above(
     database: &Database,
     remarks: &[Remark],
     snapshot: &Snapshot,
-) -> Vec<String> {
+) -> Vec<Beyond> {
     let is_advice = |remark: &Remark| match remark {
         Remark::Passed(refusal, because) => *because == Because::Warn && refusal.rule == Rule::BeyondLimit,
         _ => false,
@@ -87,6 +88,25 @@ pub fn above(
         is_warned: remarks.iter().any(is_advice),
     };
     job::above(place, snapshot).unwrap_or_default()
+}
+
+/// What slurmctld's other plugins mean for the answer.
+pub fn plugins(settings: &Settings) -> Vec<String> {
+    let plugins = settings.list("JobSubmitPlugins");
+    let before: Vec<&str> =
+        plugins.iter().copied().take_while(|plugin| !is_plugin(plugin, "gpushare")).collect();
+    if before.len() == plugins.len() {
+        return vec![
+            "slurmctld doesn't load gpushare (JobSubmitPlugins), so it judges no job by these rules"
+                .to_owned(),
+        ];
+    }
+    let verb = if before.len() == 1 { "plugin" } else { "plugins" };
+    let said = format!(
+        "slurmctld's {verb} {} may change or refuse the job before gpushare judges it",
+        before.join(", ")
+    );
+    if before.is_empty() { Vec::new() } else { vec![said] }
 }
 
 /// The minimum that Slurm will count for a request.
@@ -151,6 +171,16 @@ mod tests {
             assert_eq!(names.refused(&request).as_deref(), expected, "{partition} {gres}");
             assert_eq!(Names::default().refused(&request), None, "nothing is known");
         }
+    }
+
+    #[test]
+    fn other_plugins_are_named() {
+        let said = |list: &str| plugins(&Settings::parse(&format!("JobSubmitPlugins = {list}"))).join("");
+        assert_eq!(said("gpushare"), "");
+        assert!(said("(null)").starts_with("slurmctld doesn't load gpushare"));
+        assert!(said("lua").starts_with("slurmctld doesn't load gpushare"));
+        assert!(said("lua,job_submit/gpushare").starts_with("slurmctld's plugin lua may change"));
+        assert!(said("a,lua,gpushare,b").starts_with("slurmctld's plugins a, lua may change"));
     }
 
     #[test]

@@ -53,6 +53,38 @@ fn words(text: &[u8], release: Release) -> Result<Vec<Vec<u8>>, ScriptError> {
     Ok(words)
 }
 
+/// Notes about `#SBATCH` lines that sbatch doesn't read, because a command is above them.
+pub fn below(text: &[u8]) -> Vec<String> {
+    let (mut first, mut document, mut notes) = (None, None, Vec::new());
+    for (number, line) in (1_usize..).zip(text.split(|byte| *byte == b'\n')) {
+        let line = String::from_utf8_lossy(line);
+        match (first, &document) {
+            // A script that writes another one.
+            (_, Some(end)) => {
+                if line.trim() == end {
+                    document = None;
+                }
+                continue;
+            }
+            (Some(command), None) if line.starts_with("#SBATCH") => notes.push(format!(
+                "line {number}: sbatch doesn't read `{}`: line {command} is a command, and #SBATCH lines stand above \
+                 all commands",
+                line.trim_end()
+            )),
+            (None, None) if !line.trim_start().is_empty() && !line.trim_start().starts_with('#') => {
+                first = Some(number);
+            }
+            _ => {}
+        }
+        if let Some((_, end)) = line.split_once("<<").filter(|(before, _)| !before.contains('#')) {
+            let end = end.trim_start_matches(['-', ' ', '\'', '"']);
+            let word: String = end.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect();
+            document = Some(word).filter(|word| !word.is_empty());
+        }
+    }
+    notes
+}
+
 /// sbatch also reads the lines of PBS and LSF, anywhere in the script and into other options.
 pub fn speaks_another_language(text: &[u8]) -> Option<&'static str> {
     let mut commands = 0;
@@ -176,6 +208,19 @@ mod tests {
     fn lines_count_up_to_the_first_command() {
         let text = "#!/bin/sh\n# comment\n#SBATCH -n1\n\n  # another\n ##SBATCH -n2\n#SBATCH -n3\ncd /\n#SBATCH -n4\n";
         assert_eq!(shown(text, Release(24, 11)).as_deref(), Ok("-n1|-n3"));
+    }
+
+    #[test]
+    fn lines_below_a_command_are_named_but_not_those_of_another_script() {
+        let text = "#!/bin/sh\n#SBATCH -n1\n\ncd /\n#SBATCH -n4\ncat >x <<'END'\n#SBATCH -n5\nEND\n#SBATCH --mem=4G\n";
+        assert_eq!(
+            below(text.as_bytes()),
+            [("5", "-n4"), ("9", "--mem=4G")].map(|(line, word)| format!(
+                "line {line}: sbatch doesn't read `#SBATCH {word}`: line 4 is a command, and #SBATCH lines stand above \
+                 all commands"
+            ))
+        );
+        assert_eq!(below(b"#!/bin/sh\n# x << y\n#SBATCH -n1\n#SBATCH -n2\nhostname\n"), [""; 0]);
     }
 
     #[test]

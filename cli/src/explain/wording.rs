@@ -6,27 +6,31 @@ use gpushare::submit::request::{Parsed, Request};
 use gpushare::text::shown::shown;
 
 use gpushare_judge::accounting::Database;
-use gpushare_terminal::clean;
+use gpushare_terminal::{Answer, clean};
 
 /// One line with the reason, then the text that sbatch would show, then further notes. `refused` is why Slurm won't
-/// accept the request.
+/// accept the request, which the status then says, too.
 pub fn accepted(
     case: (&Request, &Policy, &Database, &Acceptance),
     refused: Option<String>,
     notes: &[String],
-) -> String {
+) -> Answer {
     let (request, policy, database, acceptance) = case;
     let reason = reason(request, policy, database, acceptance).map_err(|error| error.to_string());
-    let mut text = match reason.and_then(|reason| refused.map_or(Ok(reason), Err)) {
-        Ok(reason) => format!("accepted: {reason}\n"),
-        Err(reason) => format!("Slurm will refuse it: {reason}\n"),
+    let (mut text, status) = match reason.and_then(|reason| refused.map_or(Ok(reason), Err)) {
+        Ok(reason) => (format!("accepted: {reason}\n"), 0),
+        Err(reason) => (format!("Slurm will refuse it: {}\n", clean(&reason)), 1),
     };
     for said in acceptance.remarks.iter().filter_map(message::remark) {
         text.push_str(&said);
         text.push('\n');
     }
-    text.extend(notes.iter().map(|note| format!("note: {}\n", clean(note))));
-    text
+    Answer { text: text + &self::notes(notes), status }
+}
+
+/// Further lines.
+pub fn notes(notes: &[String]) -> String {
+    notes.iter().map(|note| format!("note: {}\n", clean(note))).collect()
 }
 
 /// The QOS that the job will have, if any.

@@ -9,8 +9,8 @@ use gpushare_node::config::UnitsPerGpu;
 
 use super::{Finding, meant, said};
 use crate::slurm::Slurm;
-use gpushare_machine::config::Config;
 use crate::slurm::qoses::Typed;
+use gpushare_machine::config::Config;
 
 /// The findings.
 pub fn findings(config: &Config, slurm: &Slurm) -> Vec<Finding> {

@@ -27,6 +27,14 @@ pub struct Record {
     pub fields: BTreeMap<&'static str, Counts>,
 }
 
+impl Record {
+    /// Whether it is a QOS with `DenyOnLimit`.
+    pub fn denies(&self, qoses: &[gpushare_slurm_text::Qos]) -> bool {
+        let Holder::Qos(name) = &self.holder else { return false };
+        qoses.iter().any(|qos| qos.denies_on_limit && qos.name.eq_ignore_ascii_case(name))
+    }
+}
+
 /// Everything known about a job's limits.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Known {

@@ -29,6 +29,7 @@ fn one(told: &Told) -> String {
     let mut lines = Vec::new();
     match what {
         What::Waits { reason, because, expected, asks, limits, smaller, notes } => {
+            lines.extend(limits.iter().find_map(answer));
             lines.push(format!("job {job} of {user} waits ({reason}): {because}"));
             lines.push(format!("  asks for: {}", amounts(asks)));
             lines.extend(limits.iter().flat_map(limit));
@@ -55,6 +56,47 @@ fn one(told: &Told) -> String {
     lines.iter().map(|line| clean(line) + "\n").collect()
 }
 
+/// What stops the job, in one line, if it is a limit: `qos_lafferty uses 2 of its 2 a40s: alice 2 (job 7); …`
+fn answer(limit: &Limit) -> Option<String> {
+    let Limit { holder, scope, tres, users, unseen, .. } = limit;
+    let name = holder.strip_prefix("QOS '").and_then(|name| name.strip_suffix('\'')).unwrap_or(holder);
+    let s = if limit.limit == 1 { "" } else { "s" };
+    let what = match tres.as_str() {
+        "gres/gpu" => format!("GPU{s}"),
+        "cpu" => format!("CPU{s}"),
+        "mem" => "memory".to_owned(),
+        tres => match tres.strip_prefix("gres/gpu:") {
+            Some(gres_type) => format!("{gres_type}{s}"),
+            None => tres.strip_prefix("gres/").unwrap_or(tres).to_owned(),
+        },
+    };
+    let most = amount(tres, limit.limit);
+    let asks = amount(tres, limit.asks);
+    match (limit.verdict, limit.used) {
+        (Verdict::Never, _) => Some(format!(
+            "{name} allows at most {most} {what} for {}, and it asks for {asks}: it never starts",
+            whose(*scope)
+        )),
+        (Verdict::Waits { for_more }, Some(used)) => {
+            let used = amount(tres, used);
+            let uses = match scope {
+                Scope::User => {
+                    format!("the user has {used} of the {most} {what} that {name} allows one user")
+                }
+                Scope::Account => {
+                    format!("the account has {used} of the {most} {what} that {name} allows one account")
+                }
+                _ => format!("{name} uses {used} of its {most} {what}"),
+            };
+            let whom = by_whom(users, *unseen, tres);
+            let whom = if whom.is_empty() { whom } else { format!(": {whom}") };
+            let verb = if for_more == 1 { "is" } else { "are" };
+            Some(format!("{uses}{whom}; starts when {} {verb} free", amount(tres, for_more)))
+        }
+        _ => None,
+    }
+}
+
 /// Lists amounts without the TRES that users don't request by themselves.
 fn amounts(tres: &Tres) -> String {
     let untyped = |name: &str| name == "gres/gpu" && tres.keys().any(|name| name.starts_with("gres/gpu:"));
@@ -66,13 +108,12 @@ fn amount(name: &str, count: u64) -> String {
     if name == "mem" { format!("{count}M") } else { count.to_string() }
 }
 
-/// A limit that a job could never pass.
-pub fn above(limit: &Limit) -> String {
+/// A limit that a job could never pass, and what happens to it.
+pub fn above(limit: &Limit, then: &str) -> String {
     let Limit { holder, field, tres, .. } = limit;
     let (asks, most) = (amount(tres, limit.asks), amount(tres, limit.limit));
     format!(
-        "{holder} never allows more than {most} {tres} for {} ({field}), but this asks for {asks}: the job waits \
-         forever, or Slurm refuses it",
+        "{holder} never allows more than {most} {tres} for {} ({field}), but this asks for {asks}: {then}",
         whose(limit.scope)
     )
 }
@@ -232,6 +273,7 @@ mod tests {
             },
         };
         let expected = "\
+q uses 3 of its 4 a40s: alice 2 (job 2), bob 1 (job 1); starts when 1 is free
 job 7 of alice waits (QOSGrpGRES): the jobs of its QOS together have reached a limit on GPUs or other GRES
   asks for: 1 cpu, 2 gres/gpu:a40, 2000M mem
   QOS 'q', all its jobs (GrpTRES): 3 of 4 gres/gpu:a40 in use
@@ -247,6 +289,34 @@ job 7 of alice waits (QOSGrpGRES): the jobs of its QOS together have reached a l
         let (head, note) = text.split_at(expected.len());
         assert_eq!(head, expected);
         assert!(note.starts_with("  note: a") && !note.contains('\x1b'), "{note}");
+    }
+
+    #[test]
+    fn the_first_line_is_what_stops_the_job() {
+        for (tres, qos, expected) in [
+            (
+                "gres/gpu:a40=6",
+                "q",
+                Some("q allows at most 4 a40s for all its jobs, and it asks for 6: it never starts"),
+            ),
+            (
+                "cpu=3",
+                "part",
+                Some("part allows at most 2 CPUs for all its jobs, and it asks for 3: it never starts"),
+            ),
+            (
+                "gres/gpu:a40=2",
+                "part",
+                Some("account 'limits' uses 5 of its 6 a40s: … 5; starts when 1 is free"),
+            ),
+            ("gres/gpu:a40=1", "q", None),
+        ] {
+            let asked = job(7, "alice", "PENDING", tres);
+            let limits = concerning(&asked, &known(TEXT, &asked, &[qos]), &[]);
+            let said = limits.iter().find_map(answer);
+            let said = said.map(|said| said.replace("jobs that Slurm doesn't show you", "…"));
+            assert_eq!(said.as_deref(), expected, "{tres} {qos}");
+        }
     }
 
     #[test]
