@@ -524,7 +524,7 @@ def a_share_that_runs(session):
 
 @prepared("explain", "gpushare explain -- -p nosuch --gres=gpu:a40:1")
 def nothing_of_a_node(session):
-    session.node, session.user = None, "alice"
+    session.node, session.user, session.status = None, "alice", 1
 
 
 @prepared("explain", "gpushare explain steps.sh")
