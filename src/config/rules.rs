@@ -10,11 +10,10 @@ use std::path::{Path, PathBuf};
 use super::names::Record;
 use super::nodes::{MEM_PER_UNIT, NodeLines, Placement};
 use super::units::{UNITS_PER_GPU, UnitsPerGpu};
-use super::values::{Key, SHARE_GRES, number, share_gres};
+use super::values::{Key, SHARE_GRES, is_gpu_type, number, share_gres};
 use super::{ConfigError, LoadError, Problem, Section, load, read};
 use crate::mend::mended;
 use crate::submit::policy::{LargestGpu, PartitionRecord, Policy, ShareGres};
-use crate::text::gres::is_gpu_type;
 use crate::text::sorted;
 use crate::word_key;
 

@@ -1,7 +1,6 @@
 //! `UnitsPerGpu`: how many units fill a GPU, even if GPUs differ.
 
-use super::values::number;
-use crate::text::gres::is_gpu_type;
+use super::values::{is_gpu_type, number};
 
 /// The values of `UnitsPerGpu`.
 pub const UNITS_PER_GPU: &str =

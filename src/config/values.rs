@@ -89,6 +89,12 @@ pub fn off_or_path(value: &str) -> Option<Option<PathBuf>> {
     if value.eq_ignore_ascii_case("off") { Some(None) } else { path(value).map(Some) }
 }
 
+/// Whether gres.conf may have this as a GPU's `Type=`.
+pub fn is_gpu_type(text: &str) -> bool {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "_.-+".contains(c);
+    text.starts_with(|c: char| c.is_ascii_alphanumeric()) && text.chars().all(plain)
+}
+
 /// The values of `ShareGRES`.
 pub const SHARE_GRES: &str = "the name of a GRES, such as mps, shard or gpushare; not gpu";
 

@@ -11,7 +11,8 @@
 //! - [`rules`](Policy): what an administrator can set. [`Refusal`]: the data of a message.
 //!
 //! It only decides; the caller reads the request, answers questions about the accounting database through
-//! [`Accounting`], and applies the verdict. An accepted request costs one allocation, for its parts.
+//! [`Accounting`], and applies the verdict. An accepted request costs one allocation, for its parts, and
+//! [`Accounting`] may need another.
 
 use std::cell::OnceCell;
 
@@ -326,8 +327,7 @@ impl<'r, 'a, A: Accounting> Judgement<'r, 'a, A> {
         let ground = self.ground(qos);
         match self.grounds_fault(ground, accepted) {
             None => {
-                let beyond = ground.and_then(|under| self.beyond_limit(under));
-                let beyond = beyond.or_else(|| qos.and_then(|qos| self.beyond_accounts(qos)));
+                let beyond = qos.and_then(|qos| self.beyond_limit(qos, ground));
                 self.advise(beyond, &mut accepted.remarks)
             }
             fault => self.apply_mode(fault, &mut accepted.remarks),

@@ -13,12 +13,6 @@ pub fn parts(text: &str) -> impl Iterator<Item = &str> {
     super::split_outside::<'(', ')'>(text)
 }
 
-/// Whether gres.conf may have this as a GPU's `Type=`.
-pub fn is_gpu_type(text: &str) -> bool {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "_.-+".contains(c);
-    text.starts_with(|c: char| c.is_ascii_alphanumeric()) && text.chars().all(plain)
-}
-
 /// A part of `GresUsed=` without `(null)` for a GRES that has no type, as Slurm up to 25.11 prints it.
 pub fn without_null(part: &str) -> String {
     part.replacen(":(null)", "", 1)

@@ -108,8 +108,8 @@ int main(int argc, char **words) {
         const char *name = is_limited ? limited[i] : others[i - sizeof limited / sizeof *limited];
         measure(&plugin, request_named(name));
         // The parts of its strings, and the share's text for the node.
-        unsigned long most = strncmp(name, "CPU", 3) && !strstr(name, "share") && !strstr(name, "variables");
-        if (!strncmp(name, "share", 5)) most = 2;
+        bool of_gpus = strncmp(name, "CPU", 3) && !strstr(name, "share") && !strstr(name, "variables");
+        unsigned long most = !strncmp(name, "share", 5) ? 3 : of_gpus ? 2 : 0;
         bool bad = is_limited && counts[PLUGIN] + counts[OTHER] > most * CALLS;
         printf("%-28s %8.2f %8.2f %8.2f   %s", name, (double)counts[PLUGIN] / CALLS, (double)counts[SLURM] / CALLS,
                (double)counts[OTHER] / CALLS, is_limited ? "" : "not limited");

@@ -5,10 +5,9 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use gpushare::config::names::Record;
-use gpushare::config::values::Key;
+use gpushare::config::values::{Key, is_gpu_type};
 use gpushare::config::{ConfigError, Problem, Section, read, rules};
 use gpushare::submit::policy::Policy;
-use gpushare::text::gres::is_gpu_type;
 use gpushare::{word_key, words};
 
 pub mod field;

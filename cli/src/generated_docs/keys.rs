@@ -5,7 +5,7 @@ use std::path::Path;
 use gpushare::config::Problem;
 
 use super::is_in_its_file;
-use crate::config::Config;
+use gpushare_machine::config::Config;
 
 const TABLE: &str = include_str!("keys.txt");
 const WIDTH: usize = 118;

@@ -80,10 +80,19 @@ fn submit(submission: &mut Submission, _submitter: u32) -> ReturnCode {
     #[cfg(feature = "panic-for-test")]
     panic_if_asked(submission);
     let Some(policy) = rules() else { return ReturnCode::Failure };
+    if submission.names_no_gpu() && policy.judges_only_gpus() {
+        submission.set_job_control_variable(SHARE, None);
+        return ReturnCode::Accept;
+    }
+    judge(submission, &policy)
+}
+
+#[inline(never)] // its large frame is none for a job without GPUs
+fn judge(submission: &mut Submission, policy: &Policy) -> ReturnCode {
     submission.follow_alternates();
     let request = submission.request();
     let cache = Cache::new();
-    match policy::judge(&request, &policy, &&cache) {
+    match policy::judge(&request, policy, &&cache) {
         policy::Verdict::Accept(Acceptance {
             pin_qos,
             pin_account,
@@ -111,11 +120,7 @@ fn submit(submission: &mut Submission, _submitter: u32) -> ReturnCode {
             // Removes a variable that the user set themselves, in any case.
             submission.set_job_control_variable(SHARE, note.as_deref());
             if !remarks.is_empty() {
-                let who = Who::submits(submission);
-                remarks.iter().for_each(|remark| {
-                    log(&who, remark);
-                    apply(submission, remark);
-                });
+                follow(submission, &remarks);
             }
             if once {
                 submission.set_no_requeue();
@@ -127,6 +132,15 @@ fn submit(submission: &mut Submission, _submitter: u32) -> ReturnCode {
             log_refusal(&Who::submits(submission), &refusal);
             refuse(submission, &refusal)
         }
+    }
+}
+
+#[cold]
+fn follow(submission: &mut Submission, remarks: &[Remark]) {
+    let who = Who::submits(submission);
+    for remark in remarks {
+        log(&who, remark);
+        apply(submission, remark);
     }
 }
 
@@ -238,11 +252,13 @@ fn judge_update(
     }
 }
 
+#[cold]
 fn refuse(job: &mut Submission, refusal: &Refusal) -> ReturnCode {
     job.say(&message::refusal(refusal));
     if refusal.rule.is_about_qos() { ReturnCode::InvalidQos } else { ReturnCode::InvalidGres }
 }
 
+#[cold]
 fn log_refusal(who: &Who, refusal: &Refusal) {
     log::info!("{}", who.line(Verdict::Refused, refusal));
     COUNTED.add(refusal.rule.number(), Outcome::Refused);

@@ -77,18 +77,18 @@ impl<'c> Accounting for &'c Cache {
     }
 
     fn typed_limits<'s>(&'s self, qos: Qos<'c>, gres: &'s [u8]) -> impl Iterator<Item = TypedLimit<'s>> {
-        self.locks().gres_names().filter_map(move |(position, name)| {
+        self.locks().gres_names().iter().filter_map(move |(position, name)| {
             let gres_type = type_of(name, gres)?;
             // SAFETY: the position is one in the TRES table, under the locks.
-            let limit = unsafe { limit(qos.0, position) };
+            let limit = unsafe { limit(qos.0, *position) };
             limit.map(|(count, of_job)| TypedLimit { gres_type, count, of_job })
         })
     }
 
     fn limit_on_all(&self, qos: Qos<'c>, gres: &[u8]) -> Option<Option<u64>> {
-        let (position, _) = self.locks().gres_names().find(|(_, name)| *name == gres)?;
+        let (position, _) = self.locks().gres_names().iter().find(|(_, name)| *name == gres)?;
         // SAFETY: the position is one in the TRES table, under the locks.
-        unsafe { limit(qos.0, position) }.map(|(count, _)| count)
+        unsafe { limit(qos.0, *position) }.map(|(count, _)| count)
     }
 
     fn denies_on_limit(&self, qos: Qos<'c>) -> bool {
@@ -98,7 +98,7 @@ impl<'c> Accounting for &'c Cache {
     fn limits_billing(&self, qos: Qos<'c>) -> bool {
         // SAFETY: the position is one in the TRES table, under the locks.
         let limit = |position| unsafe { limit(qos.0, position) };
-        self.locks().billing().and_then(limit).is_some_and(|(count, _)| count.is_some())
+        self.locks().billing.and_then(limit).is_some_and(|(count, _)| count.is_some())
     }
 
     fn billing_weights(&self, request: &Request, look: impl FnMut(&[u8])) {
@@ -106,11 +106,11 @@ impl<'c> Accounting for &'c Cache {
     }
 
     fn types<'s>(&'s self, gres: &'s [u8]) -> impl Iterator<Item = &'s [u8]> {
-        self.locks().gres_names().filter_map(move |(_, name)| type_of(name, gres))
+        self.locks().gres_names().iter().filter_map(move |(_, name)| type_of(name, gres))
     }
 
     fn counts(&self, gres: &[u8]) -> bool {
-        self.locks().gres_names().any(|(_, name)| name == gres)
+        self.locks().gres_names().iter().any(|(_, name)| *name == gres)
     }
 
     fn owner(&self, request: &Request) -> Option<Owner<'_>> {
@@ -159,20 +159,15 @@ impl<'c> Accounting for &'c Cache {
 fn association<'c>(locks: &'c Locks, record: &'c slurmdb_assoc_rec_t) -> Association<'c> {
     // SAFETY: null or a C string of the record, under the locks.
     let account = unsafe { text::bytes(record.acct) }.unwrap_or_default();
-    let limits = locks.gres_names().filter_map(|(position, name)| {
-        let mut parts = name.splitn(2, |byte| *byte == b':');
-        let (gres, gres_type) = (parts.next()?, parts.next());
+    let limits = locks.gres_names().iter().filter_map(|(position, name)| {
         // SAFETY: the position is one in the TRES table, under the locks.
-        unsafe { association_limit(record, position) }.map(|(count, of_job)| GresLimit {
-            gres,
-            gres_type,
-            count,
-            of_job,
-        })
+        let (count, of_job) = unsafe { association_limit(record, *position) }?;
+        let mut parts = name.splitn(2, |byte| *byte == b':');
+        Some(GresLimit { gres: parts.next()?, gres_type: parts.next(), count, of_job })
     });
     // SAFETY: the same.
     let limit = |position| unsafe { association_limit(record, position) };
-    let billing = locks.billing().and_then(limit).is_some_and(|(count, _)| count.is_some());
+    let billing = locks.billing.and_then(limit).is_some_and(|(count, _)| count.is_some());
     Association { id: record.id, account, own: !record.user.is_null(), limits: limits.collect(), billing }
 }
 

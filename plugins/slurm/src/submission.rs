@@ -72,6 +72,11 @@ impl<'a> Submission<'a> {
         Some(Submission { description, message, partition: None })
     }
 
+    /// Whether the job names no GPU, as most jobs do ([`Request::names_no_gpu`]).
+    pub fn names_no_gpu(&self) -> bool {
+        first_of(self.description).names_no_gpu()
+    }
+
     /// The request, borrowed from the description.
     pub fn request(&self) -> Request<'_> {
         let mut said = request_of(self.description);
@@ -302,12 +307,39 @@ fn user_env(job: &job_desc_msg_t) -> impl Iterator<Item = *mut c_char> {
     entries.iter().copied().filter(|entry| unsafe { text::bytes(*entry) } == Some(USER_ENV.to_bytes()))
 }
 
-/// Reads what the rules need, and nothing else.
+fn number(number: u32) -> Option<u32> {
+    Some(number).filter(|number| *number != slurm_sys::UNSET_U32)
+}
+
+fn small(number: u16) -> Option<u16> {
+    Some(number).filter(|number| *number != slurm_sys::UNSET_U16)
+}
+
+/// Reads the names, and what can lead to a GPU.
+fn first_of(job: &job_desc_msg_t) -> Request<'_> {
+    // SAFETY: string fields of a job description: null or C strings, unchanged while it is borrowed.
+    let field = |string: *const c_char| unsafe { text::bytes(string) };
+    Request {
+        spelling: SPELLING,
+        qos: field(job.qos),
+        account: field(job.account),
+        partition: field(job.partition),
+        reservation: field(job.reservation),
+        tres_per_job: field(job.tres_per_job),
+        tres_per_node: field(job.tres_per_node),
+        tres_per_socket: field(job.tres_per_socket),
+        tres_per_task: field(job.tres_per_task),
+        cpus_per_tres: field(job.cpus_per_tres),
+        mem_per_tres: field(job.mem_per_tres),
+        ntasks_per_tres: small(job.ntasks_per_tres),
+        ..Request::default()
+    }
+}
+
+/// Reads all that the rules need, and nothing else.
 fn request_of(job: &job_desc_msg_t) -> Request<'_> {
     // SAFETY: string fields of a job description: null or C strings, unchanged while it is borrowed.
     let field = |string: *const c_char| unsafe { text::bytes(string) };
-    let number = |number: u32| Some(number).filter(|number| *number != slurm_sys::UNSET_U32);
-    let small = |number: u16| Some(number).filter(|number| *number != slurm_sys::UNSET_U16);
     let says = |flag: u64| job.bitflags & flag != 0;
     let batch = Batch {
         requeue: small(job.requeue).map(|requeue| requeue != 0),
@@ -324,19 +356,7 @@ fn request_of(job: &job_desc_msg_t) -> Request<'_> {
         memory: Some(job.pn_min_memory).filter(|memory| *memory != slurm_sys::UNSET_U64).map(Memory::of),
     };
     Request {
-        spelling: SPELLING,
         user_id: job.user_id,
-        qos: field(job.qos),
-        account: field(job.account),
-        partition: field(job.partition),
-        reservation: field(job.reservation),
-        tres_per_job: field(job.tres_per_job),
-        tres_per_node: field(job.tres_per_node),
-        tres_per_socket: field(job.tres_per_socket),
-        tres_per_task: field(job.tres_per_task),
-        cpus_per_tres: field(job.cpus_per_tres),
-        mem_per_tres: field(job.mem_per_tres),
-        ntasks_per_tres: small(job.ntasks_per_tres),
         num_tasks: number(job.num_tasks),
         // An update with NumNodes=ALL only asks to return the nodes that a job has lost.
         min_nodes: number(job.min_nodes).filter(|fewest| *fewest != slurm_sys::ALL_U32),
@@ -358,5 +378,6 @@ fn request_of(job: &job_desc_msg_t) -> Request<'_> {
         excluded_nodes: field(job.exc_nodes),
         exclusive: u32::from(job.shared) == slurm_sys::JOB_SHARED_NONE,
         batch: (!job.script.is_null()).then_some(batch),
+        ..first_of(job)
     }
 }

@@ -17,24 +17,27 @@ pub unsafe fn bytes<'a>(string: *const c_char) -> Option<&'a [u8]> {
 
 /// A C string for a call. Cuts the text at a NUL, since C would not see the rest either.
 pub fn c_string(text: impl AsRef<[u8]>) -> CString {
-    let kept: Vec<u8> = text.as_ref().iter().copied().take_while(|byte| *byte != 0).collect();
-    CString::new(kept).unwrap_or_default()
+    let seen = text.as_ref().split(|byte| *byte == 0).next();
+    CString::new(seen.unwrap_or_default()).unwrap_or_default()
 }
 
 /// Calls `use_it` with the text as a C string. The string is on the stack if it fits; names of QOSes and accounts do.
 pub fn with_c_string<T>(text: &[u8], use_it: impl FnOnce(&CStr) -> T) -> T {
     let mut buffer = [0_u8; ON_STACK];
-    let room = buffer.get_mut(..text.len()).filter(|room| room.len() < ON_STACK);
-    if let Some(room) = room {
-        room.copy_from_slice(text);
-        if let Ok(string) = CStr::from_bytes_until_nul(&buffer) {
-            return use_it(string);
-        }
+    match put_into(&mut buffer, text) {
+        Some(string) => use_it(string),
+        None => use_it(&c_string(text)),
     }
-    use_it(&c_string(text))
 }
 
-const ON_STACK: usize = 256;
+#[inline(never)] // rather than once for each closure above
+fn put_into<'b>(buffer: &'b mut [u8; ON_STACK], text: &[u8]) -> Option<&'b CStr> {
+    let room = buffer.get_mut(..text.len()).filter(|room| room.len() < ON_STACK)?;
+    room.copy_from_slice(text);
+    CStr::from_bytes_until_nul(buffer).ok()
+}
+
+const ON_STACK: usize = 64;
 
 /// A copy in Slurm's own memory: Slurm frees it with its own xfree(). `None` only if there is no memory.
 #[must_use]

@@ -1,7 +1,7 @@
 //! Caps for each GPU by type, such as `a40:8,h100:16`: in a QOS's record, in a partition's, and for the whole file.
 
+use crate::config::values::is_gpu_type;
 use crate::submit::policy::PerGpu;
-use crate::text::gres::is_gpu_type;
 use crate::text::quantity::quantity;
 
 pub(super) const CPUS_PER_GPU: &str =

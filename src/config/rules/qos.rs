@@ -4,9 +4,8 @@
 use super::Key;
 use super::per_gpu::{CPUS_PER_GPU, MEM_PER_GPU, per_gpu};
 use crate::config::Problem;
-use crate::config::values::{QOSES, number, word};
+use crate::config::values::{QOSES, is_gpu_type, number, word};
 use crate::submit::policy::{Mode, QosRecord, Throttle};
-use crate::text::gres::is_gpu_type;
 use crate::text::pattern::Patterns;
 use crate::text::time;
 use crate::word::Word;

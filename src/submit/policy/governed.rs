@@ -228,7 +228,7 @@ impl<A: Accounting> Judgement<'_, '_, A> {
                 }
             };
         }
-        if gres.name == GPU && self.policy.counts_only_shares(self.accounting, qos) {
+        if gres.name == GPU && !restricted && self.policy.counts_only_shares(self.accounting, qos) {
             return Some(Rule::GpuUncounted);
         }
         // No limit of the QOS counts these shares, so they would be parts of GPUs in addition to those that the QOS

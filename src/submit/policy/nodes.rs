@@ -9,7 +9,7 @@ use super::{
     Accounting, Correction, DefaultQos, Fault, GPU, GovernedAccounts, Judgement, LimitAdvice, Offer, Rule,
 };
 use crate::mend::mended;
-use crate::submit::grammar::{Gres, Token};
+use crate::submit::grammar::Gres;
 use crate::submit::request::{Field, Names, Parsed, Partitions, Qos, Request};
 
 impl<A: Accounting> Judgement<'_, '_, A> {
@@ -194,58 +194,51 @@ impl<A: Accounting> Judgement<'_, '_, A> {
         if names.is_empty() { vec![b""] } else { names }
     }
 
-    /// More GPUs of a type than a limit of the QOS allows at once.
-    pub(super) fn beyond_limit(&self, under: Under<A::Qos>) -> Option<Fault> {
-        let Under::Qos(qos) = under else { return None };
-        let limit = |gres: &[u8], gres_type: &[u8]| Some((self.limit_of_qos(qos, gres, gres_type)?, ()));
-        self.beyond(qos, limit, |()| self.ground_refusal(Rule::BeyondLimit, under))
-    }
-
-    /// More GPUs of a type than an association allows at once. What the job's QOS limits, Slurm doesn't test there, and
-    /// which association counts may depend on the partition that Slurm chooses.
-    pub(super) fn beyond_accounts(&self, qos: A::Qos) -> Option<Fault> {
+    /// More GPUs of a type than a limit of the QOS, or of an association, allows at once. What the QOS limits, Slurm
+    /// doesn't test for the association, and which association counts may depend on the partition that Slurm chooses.
+    pub(super) fn beyond_limit(&self, qos: A::Qos, ground: Option<Under<A::Qos>>) -> Option<Fault> {
+        if self.policy.limit_advice == LimitAdvice::Off {
+            return None;
+        }
+        let under = ground.filter(|under| matches!(under, Under::Qos(_)));
         let one_partition = match self.request.partitions() {
             Partitions::Named(names) => names.iter().nth(1).is_none(),
             Partitions::Default => true,
             Partitions::OfReservation => false,
         };
-        if !one_partition || self.policy.accounts == GovernedAccounts::Off {
-            return None;
-        }
-        let limit = |gres: &[u8], gres_type: &[u8]| {
-            self.limit_of_qos(qos, gres, gres_type).is_none().then_some(())?;
-            self.account_limit(gres, gres_type)
-        };
-        self.beyond(qos, limit, |one| self.refusal(Rule::BeyondLimit, self.ground_of(Some(one))))
+        let by_accounts = one_partition && self.policy.accounts != GovernedAccounts::Off;
+        self.request.gres().find_map(|(field, gres)| {
+            let gres_type = gres.gres_type.filter(|_| self.policy.gres.has(gres.name))?;
+            let wanted = gres.count.saturating_mul(self.request.times(field));
+            let of_account = || self.account_limit(gres.name, gres_type).filter(|_| by_accounts);
+            let (most, one) = match self.limit_of_qos(qos, gres.name, gres_type) {
+                Some(most) => (under.map(|_| most)?, None),
+                None => of_account().map(|(most, one)| (most, Some(one)))?,
+            };
+            if wanted <= most {
+                return None;
+            }
+            let refusal = match (one, under) {
+                (None, Some(under)) => self.ground_refusal(Rule::BeyondLimit, under),
+                (one, _) => self.refusal(Rule::BeyondLimit, self.ground_of(one)),
+            };
+            let offer = Some((self.written(gres_type), Some(most))).filter(|_| most > 0);
+            let offer = Offer::OfQos(offer.into_iter().collect());
+            let denied = self.accounting.denies_on_limit(qos);
+            Some(
+                refusal
+                    .asked(plain(Gres { count: wanted, ..gres }))
+                    .count(wanted)
+                    .offer(offer)
+                    .denied(denied),
+            )
+        })
     }
 
     /// The lowest number at once, on all nodes, to which the QOS limits a type.
     fn limit_of_qos(&self, qos: A::Qos, gres: &[u8], gres_type: &[u8]) -> Option<u64> {
         let mut limits = self.accounting.typed_limits(qos, gres);
         limits.find(|limit| limit.gres_type.eq_ignore_ascii_case(gres_type))?.of_job
-    }
-
-    /// The first type of which the job asks for more than the limit. `limit` looks that up, with its holder.
-    fn beyond<H>(
-        &self,
-        qos: A::Qos,
-        limit: impl Fn(&[u8], &[u8]) -> Option<(u64, H)>,
-        refusal: impl Fn(H) -> Fault,
-    ) -> Option<Fault> {
-        if self.policy.limit_advice == LimitAdvice::Off {
-            return None;
-        }
-        self.request.tokens().find_map(|(field, token)| {
-            let Token::Gres(gres) = token else { return None };
-            let gres_type = gres.gres_type.filter(|_| self.policy.gres.has(gres.name))?;
-            let wanted = gres.count.saturating_mul(self.request.times(field));
-            let (most, holder) = limit(gres.name, gres_type).filter(|(most, _)| wanted > *most)?;
-            let offer = Some((self.written(gres_type), Some(most))).filter(|_| most > 0);
-            let offer = Offer::OfQos(offer.into_iter().collect());
-            let asked = plain(Gres { count: wanted, ..gres });
-            let denied = self.accounting.denies_on_limit(qos);
-            Some(refusal(holder).asked(asked).count(wanted).offer(offer).denied(denied))
-        })
     }
 
     /// The maximum number of nodes with which no GPU that is counted for the whole job, or for its tasks, is given

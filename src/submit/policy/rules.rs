@@ -194,6 +194,13 @@ pub struct QosRecord {
     pub caps: Caps,
 }
 
+impl QosRecord {
+    /// Whether it sets something for batch jobs.
+    pub(super) fn favours(&self) -> bool {
+        self.requeue.is_some() || self.append.is_some() || self.throttle.is_some()
+    }
+}
+
 /// A line `PartitionName=NAMES Key=Value…`: settings of some partitions. If several lines match a partition, the first
 /// that has a setting counts.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
@@ -256,6 +263,11 @@ impl Policy {
         let on_shares = !shares.reservations.is_empty() || !shares.sizes.is_empty() || shares.most.is_some();
         let on_nodes = !shares.only_partitions.is_empty() || !shares.nodes.is_empty();
         on_shares || on_nodes || !self.gpu_partitions.is_empty() || self.has_caps
+    }
+
+    /// Whether every submission passes as it is that [names no GPU](super::Request::names_no_gpu).
+    pub fn judges_only_gpus(&self) -> bool {
+        !self.has_site_rules() && !self.drops_user_env && !self.records.iter().any(QosRecord::favours)
     }
 
     /// Whether a rule lets jobs pass because of their reservation, which may end.

@@ -237,10 +237,8 @@ impl<'a, A: Accounting> Judgement<'_, 'a, A> {
 
     /// Whether any QOS sets something for batch jobs.
     pub(super) fn may_be_favoured(&self) -> bool {
-        let sets = |record: &QosRecord| {
-            record.requeue.is_some() || record.append.is_some() || record.throttle.is_some()
-        };
-        self.update.is_none() && self.request.batch.is_some() && self.policy.records.iter().any(sets)
+        let favours = || self.policy.records.iter().any(QosRecord::favours);
+        self.update.is_none() && self.request.batch.is_some() && favours()
     }
 
     /// Applies what the QOS sets for a batch job, unless the job itself sets it.

@@ -357,6 +357,7 @@ mod corrections;
 mod counts;
 mod entries;
 mod modes;
+mod no_gpu;
 mod shares;
 mod site;
 mod tried;

@@ -1,6 +1,6 @@
-//! The names in a request: of QOSes, partitions and reservations.
+//! The names in a request: of QOSes, partitions and reservations; and whether it names a GPU.
 
-use super::Request;
+use super::{Field, Request};
 
 /// A list of names, as Slurm separates them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -77,6 +77,14 @@ impl<'a> Request<'a> {
             Some(text) if text.contains(&b',') => Qos::List(Names(text)),
             Some(name) => Qos::One(name),
         }
+    }
+
+    /// Whether nothing in it can lead to a GPU, and no name needs a judgement of its own. Then only rules on other jobs
+    /// than those with GPUs can concern it.
+    pub fn names_no_gpu(&self) -> bool {
+        let gres = Field::ALL.iter().any(|field| self.string(*field).is_some());
+        let list = || matches!(self.wanted_qos(), Qos::List(_));
+        !gres && self.ntasks_per_tres() == 0 && !list() && self.overlong().is_none()
     }
 
     /// The partitions.

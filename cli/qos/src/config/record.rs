@@ -10,8 +10,7 @@ use std::fmt;
 
 use gpushare::config::Problem;
 use gpushare::config::names::Record;
-use gpushare::config::values::{Key, QOSES};
-use gpushare::text::gres::is_gpu_type;
+use gpushare::config::values::{Key, QOSES, is_gpu_type};
 use gpushare::text::pattern::Patterns;
 use gpushare::text::quantity::quantity;
 

@@ -18,6 +18,10 @@ const NO: c_int = 0;
 #[derive(Debug)]
 pub(super) struct Locks {
     held: assoc_mgr_lock_t,
+    /// See [`Locks::gres_names`]; the names live as long as the locks are held.
+    gres: Vec<(usize, &'static [u8])>,
+    /// The position of `billing` in the limit arrays.
+    pub(super) billing: Option<usize>,
     /// The thread that took the locks must release them.
     _not_send: PhantomData<*const ()>,
 }
@@ -29,7 +33,19 @@ impl Locks {
             assoc_mgr_lock_t { assoc: READ, file: NO, qos: READ, res: NO, tres: READ, user: READ, wckey: NO };
         // SAFETY: seven levels, as assoc_mgr.h declares them; this thread holds no such lock (module doc).
         unsafe { slurm_sys::assoc_mgr_lock(&raw mut held) };
-        Locks { held, _not_send: PhantomData }
+        let mut locks = Locks { held, gres: Vec::new(), billing: None, _not_send: PhantomData };
+        let names = locks.tres_names();
+        locks.gres.reserve_exact(names.len());
+        for (position, name) in names.iter().enumerate() {
+            // SAFETY: null or a C string that stays under the tres lock, which `locks` is.
+            let name = unsafe { text::bytes(*name) }.unwrap_or_default();
+            if let Some(gres) = name.strip_prefix(b"gres/") {
+                locks.gres.push((position, gres));
+            } else if name == b"billing" {
+                locks.billing = Some(position);
+            }
+        }
+        locks
     }
 
     pub(super) fn qos_named(&self, name: &CStr) -> Option<Qos<'_>> {
@@ -184,41 +200,22 @@ impl Locks {
     }
 
     /// The names of all GRES among the TRES, such as `gpu:a40` of `gres/gpu:a40`, with their positions in the limit
-    /// arrays.
-    pub(super) fn gres_names(&self) -> impl Iterator<Item = (usize, &[u8])> {
-        (0..self.tres_count()).filter_map(|position| self.gres_name(position).map(|name| (position, name)))
+    /// arrays. Found once, since rules ask for them several times.
+    pub(super) fn gres_names(&self) -> &[(usize, &[u8])] {
+        &self.gres
     }
 
-    #[allow(clippy::unused_self, reason = "the count is right only while the locks are held")]
-    fn tres_count(&self) -> usize {
-        // SAFETY: slurmctld's own array and its length, kept together under the tres lock.
-        let there = unsafe { !slurm_sys::assoc_mgr_tres_name_array.is_null() };
+    #[allow(clippy::unused_self, reason = "the names are there only while the locks are held")]
+    fn tres_names(&self) -> &'static [*mut c_char] {
+        // SAFETY: slurmctld's own array, kept together with its length under the tres lock.
+        let names = unsafe { slurm_sys::assoc_mgr_tres_name_array };
         // SAFETY: the same.
         let count = unsafe { slurm_sys::g_tres_count };
-        if there { usize::try_from(count).unwrap_or(0) } else { 0 }
-    }
-
-    /// The position of `billing` in the limit arrays.
-    pub(super) fn billing(&self) -> Option<usize> {
-        (0..self.tres_count()).find(|position| self.tres_name(*position) == Some(b"billing"))
-    }
-
-    fn gres_name(&self, position: usize) -> Option<&[u8]> {
-        self.tres_name(position)?.strip_prefix(b"gres/")
-    }
-
-    fn tres_name(&self, position: usize) -> Option<&[u8]> {
-        if position >= self.tres_count() {
-            return None;
+        if names.is_null() {
+            return &[];
         }
-        // SAFETY: slurmctld's own array, which exists if it has a length, under the tres lock.
-        let names = unsafe { slurm_sys::assoc_mgr_tres_name_array };
-        // SAFETY: position < count.
-        let place = unsafe { names.add(position) };
-        // SAFETY: within the array.
-        let name: *const c_char = unsafe { *place };
-        // SAFETY: null or a C string that stays under the tres lock, which `self` is.
-        unsafe { text::bytes(name) }
+        // SAFETY: an array of that length, which stays under the tres lock, which `self` is.
+        unsafe { std::slice::from_raw_parts(names, usize::try_from(count).unwrap_or(0)) }
     }
 }
 
