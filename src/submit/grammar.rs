@@ -136,41 +136,44 @@ pub fn plain(gres: Gres) -> Vec<u8> {
     text
 }
 
-/// Parses NAME, NAME:COUNT, NAME:TYPE, NAME:TYPE:COUNT, and from 23.11 also `=` before the count.
+/// Parses NAME, NAME:COUNT, NAME:TYPE, NAME:TYPE:COUNT, and from 23.11 also `=` before the count. Slurm sees a type
+/// between two colons up to 23.02, and then between the first colon and the last `=` or, without any, the last colon
+/// (`_get_next_gres` in src/common/gres.c, `slurm_get_next_tres` in src/common/slurm_protocol_defs.c).
 fn gres(rest: &[u8], spelling: Spelling) -> Option<Gres<'_>> {
-    let (rest, count) = match rest.iter().rposition(|byte| *byte == b'=') {
-        Some(at) if spelling == Spelling::Slash => {
-            let (head, tail) = rest.split_at_checked(at)?;
-            (head, Some(number(tail.strip_prefix(b"=")?)?))
+    let (name, gres_type, tail, has_equals) = match spelling {
+        Spelling::Colon => {
+            let mut parts = rest.splitn(3, |byte| *byte == b':');
+            let (name, second, third) = (parts.next()?, parts.next(), parts.next());
+            (name, second.filter(|_| third.is_some()), third.or(second), false)
         }
-        Some(_) => return None,
-        None => (rest, None),
+        Spelling::Slash => {
+            let last = |byte: u8| rest.iter().rposition(|found| *found == byte);
+            let equals = last(b'=');
+            let (head, tail) = rest.split_at_checked(equals.or_else(|| last(b':')).unwrap_or(rest.len()))?;
+            let mut parts = head.splitn(2, |byte| *byte == b':');
+            (parts.next()?, parts.next(), tail.get(1..), equals.is_some())
+        }
     };
-    let mut parts = rest.split(|byte| *byte == b':');
-    let name = parts.next().filter(|name| is_word(name) && !resembles_number(name))?;
-    let (second, third) = (parts.next(), parts.next());
-    if parts.next().is_some() {
-        return None;
-    }
-    let (gres_type, count) = match (second, third, count) {
-        (gres_type, None, Some(count)) => (gres_type, count),
-        (None, None, None) => (None, 1),
-        (Some(tail), None, None) => match number(tail) {
-            Some(count) => (None, count),
-            None if resembles_number(tail) => return None,
-            None => (Some(tail), 1),
-        },
-        (gres_type, Some(tail), None) => (gres_type, number(tail)?),
-        (_, Some(_), Some(_)) => return None,
+    let (gres_type, count) = match (tail, tail.and_then(number)) {
+        (None, _) => (gres_type, 1),
+        (Some(_), Some(count)) => (gres_type, count),
+        (Some(tail), None) => {
+            let is_type = gres_type.is_none() && !has_equals && !resembles_number(tail);
+            (Some(tail).filter(|tail| is_type && !matches!(tail.first(), Some(b'+' | b'-'))).map(Some)?, 1)
+        }
     };
-    if gres_type.is_some_and(|gres_type| !is_word(gres_type)) {
-        return None;
-    }
-    Some(Gres { name, gres_type, count })
+    let is_name = is_word(name) && !resembles_number(name);
+    (is_name && gres_type.is_none_or(is_type)).then_some(Gres { name, gres_type, count })
 }
 
-/// Whether it has only letters, digits and `_ . - +`, and begins with a letter, a digit or `_`. Names and types of real
-/// GPUs do (`a40`, `nvidia_a100_3g.20gb`, `1g.10gb+me`). Nothing in it could be a separator, sign or blank for Slurm.
+/// Whether it may be a type: Slurm takes any bytes, but lists of TRES have a count behind `=`, and a blank is rather
+/// the end of an option.
+fn is_type(text: &[u8]) -> bool {
+    !text.is_empty() && text.iter().all(|byte| *byte > b' ' && !matches!(byte, b'=' | 0x7f))
+}
+
+/// Whether it has only letters, digits and `_ . - +`, and begins with a letter, a digit or `_`. Nothing in it could be
+/// a separator, sign or blank for Slurm.
 fn is_word(text: &[u8]) -> bool {
     text.first().is_some_and(|first| first.is_ascii_alphanumeric() || *first == b'_')
         && text.iter().all(|byte| byte.is_ascii_alphanumeric() || b"_.-+".contains(byte))
@@ -234,162 +237,4 @@ fn other_tres(part: &[u8]) -> Option<Token<'_>> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use Spelling::{Colon, Slash};
-
-    fn one(text: &str, spelling: Spelling) -> Token<'_> {
-        let mut all = tokens(text.as_bytes(), spelling).map(|(_, token)| token);
-        let first = all.next().unwrap_or(Token::Other);
-        assert!(all.next().is_none(), "{text} is one token");
-        first
-    }
-
-    fn unread(text: &str, spelling: Spelling) -> Token<'_> {
-        Token::Unrecognised(Unread { text: text.as_bytes(), spelling })
-    }
-
-    #[test]
-    fn plain_forms_are_read_as_slurm_reads_them() {
-        let table: [(&str, Option<&str>, u64); 18] = [
-            ("gpu", None, 1),
-            ("gpu:2", None, 2),
-            ("gpu:a40", Some("a40"), 1),
-            ("gpu:a40:2", Some("a40"), 2),
-            ("gpu:_a40:2", Some("_a40"), 2),
-            ("gpu:a40:0", Some("a40"), 0),
-            ("gpu:0", None, 0),
-            ("gpu:1g", None, 1 << 30),
-            ("gpu:1g:1", Some("1g"), 1),
-            ("gpu:3090:2", Some("3090"), 2),
-            ("gpu:1g.5gb", Some("1g.5gb"), 1),
-            ("gpu:1g.5gb:2", Some("1g.5gb"), 2),
-            ("gpu:2k", None, 2048),
-            ("gpu:2K", None, 2048),
-            ("gpu:2kb", None, 2000),
-            ("gpu:2kib", None, 2048),
-            ("gpu:2MiB", None, 2 << 20),
-            ("gpu:007", None, 7),
-        ];
-        for (text, gres_type, count) in table {
-            for (spelling, prefix) in [(Colon, "gres:"), (Slash, "gres/")] {
-                let sent = format!("{prefix}{text}");
-                let expected = Gres { name: b"gpu", gres_type: gres_type.map(str::as_bytes), count };
-                assert_eq!(one(&sent, spelling), Token::Gres(expected), "{sent}");
-            }
-        }
-    }
-
-    #[test]
-    fn equals_sign_separates_the_count_from_23_11_only() {
-        for (text, gres_type) in [("gres/gpu=2", None), ("gres/gpu:a40=2", Some(b"a40".as_slice()))] {
-            assert_eq!(one(text, Slash), Token::Gres(Gres { name: b"gpu", gres_type, count: 2 }), "{text}");
-        }
-        for text in ["gres:gpu=2", "gres:gpu:a40=2"] {
-            assert_eq!(one(text, Colon), unread(text, Colon), "{text}");
-        }
-    }
-
-    #[test]
-    fn what_can_be_read_in_two_ways_is_not_recognised() {
-        for tail in [
-            "gpu:",
-            "gpu::2",
-            "gpu:a40:",
-            "gpu:a40:2:3",
-            "gpu:a40:b:2",
-            "gpu:a40:k",
-            "gpu:k",
-            "gpu:GiB",
-            "gpu:16777216t",
-            "gpu:20000000p",
-            "2",
-            "2:1",
-            "gpu:+2",
-            "gpu:-1",
-            "gpu:-2",
-            "gpu: 2",
-            "gpu:2 ",
-            "gpu(S:0-1):2",
-            "gpu:a40:2(S:0)",
-            "gpu:18446744073709551615",
-            "gpu:18446744073709551616",
-            "gpu:a40/b:1",
-            "gpu:YML@XML:2",
-            "gpu:a40:2;gres/gpu:2",
-            ":2",
-            "/gpu:2",
-            "gpu:a40:2 gres/gpu:1",
-            "gpu=",
-            "gpu=a40:2",
-            "gpu=a40=2",
-            "gpu:=2",
-            "gpu:::2",
-            "gpu/a40:2",
-            "gpu:a40\n:1",
-        ] {
-            for (spelling, prefix) in [(Colon, "gres:"), (Slash, "gres/")] {
-                let sent = format!("{prefix}{tail}");
-                assert_eq!(one(&sent, spelling), unread(&sent, spelling), "{sent}");
-            }
-        }
-    }
-
-    #[test]
-    fn a_prefix_anywhere_else_is_not_recognised() {
-        for text in [
-            "gresgpu",
-            "gresgpu:2",
-            "xgres/gpu:2",
-            " gres/gpu:2",
-            "gres",
-            "GRES/gpu:2",
-            "gpu:2",
-            "gpu:a40:2",
-            "license/gres/gpu:2",
-            "license/gres:1",
-            "cpu:4gres/gpu:2",
-        ] {
-            assert_eq!(one(text, Slash), unread(text, Slash), "{text}");
-        }
-        assert_eq!(one("gres:gpu:2", Slash), unread("gres:gpu:2", Slash), "old spelling, new Slurm");
-        assert_eq!(one("gres/gpu:2", Colon), unread("gres/gpu:2", Colon), "new spelling, old Slurm");
-    }
-
-    #[test]
-    fn other_tres_ask_for_no_gpu() {
-        for text in ["mem=4g", "license/matlab:1", "license/matlab@host:1", "bb/cray=1", "none", "billing=3"]
-        {
-            assert_eq!(one(text, Slash), Token::Other, "{text}");
-        }
-        for (text, cpus) in [("cpu=2", 2), ("cpu:2", 2), ("cpu", 1), ("cpu=2k", 2048)] {
-            assert_eq!(one(text, Slash), Token::Cpus(cpus), "{text}");
-        }
-    }
-
-    #[test]
-    fn empty_tokens_are_dropped() {
-        assert_eq!(tokens(b",,gres/gpu:2,", Slash).count(), 1);
-        assert_eq!(tokens(b"", Slash).count(), 0);
-        assert_eq!(tokens(b"gres/", Slash).count(), 0);
-        assert_eq!(tokens(b"gres:,gres:gpu:2", Colon).count(), 1);
-    }
-
-    proptest::proptest! {
-        #[test]
-        fn any_bytes_give_an_answer(text in proptest::collection::vec(proptest::num::u8::ANY, 0..200)) {
-            for spelling in [Colon, Slash] {
-                let _ = tokens(&text, spelling).count();
-            }
-        }
-
-        #[test]
-        fn what_is_recognised_is_typed_exactly_when_it_says_so(
-            gres_type in "[a-z][a-z0-9]{0,6}", count in 0_u64..1000,
-        ) {
-            let sent = format!("gres/gpu:{gres_type}:{count}");
-            let expected = Gres { name: b"gpu", gres_type: Some(gres_type.as_bytes()), count };
-            proptest::prop_assert_eq!(one(&sent, Slash), Token::Gres(expected));
-        }
-    }
-}
+mod tests;

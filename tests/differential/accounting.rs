@@ -5,8 +5,21 @@ use gpushare::submit::policy::{Accounting, DefaultQos, Owner, TypedLimit};
 use gpushare::submit::request::Request;
 
 /// Types of GPUs: some real ones, and names that a reader of counts may stumble over.
-pub const TYPES: [&[u8]; 9] =
-    [b"a40", b"h100", b"1g.5gb", b"3090", b"k", b"2k", b"0x2", b"1e2", b"20000000p"];
+pub const TYPES: [&[u8]; 13] = [
+    b"a40",
+    b"h100",
+    b"1g.5gb",
+    b"3090",
+    b"k",
+    b"2k",
+    b"0x2",
+    b"1e2",
+    b"20000000p",
+    b"nv/a40",
+    b"a40@(b)",
+    b"x:y",
+    b"gr\xc3\xb6\xc3\x9fe",
+];
 
 /// Slurm's database has a type in small letters, whatever nodes have, and counts it so.
 pub fn is_type(gres_type: &[u8]) -> bool {

@@ -1,5 +1,5 @@
 //! gpushare against Slurm itself: whatever the policy accepts under a governed QOS, Slurm must read as the policy did,
-//! or refuse.
+//! or refuse; and a single request of a known type, with its count, must be accepted.
 //!
 //!     differential RELEASE colon|slash COUNT SEED COMMAND...
 //!
@@ -96,17 +96,26 @@ impl Trial {
         matches!(judge(&request, &Policy::default(), &Database), Verdict::Accept(_))
     }
 
-    /// Why gpushare should not have accepted a string that Slurm reads so.
+    /// Why gpushare should not have accepted, or refused, a string that Slurm reads so.
     fn objection(&self, text: &[u8], slurms: &Reading) -> Option<String> {
         let Reading::Wants(wanted) = slurms else { return None };
         if !self.accepts(text) {
-            return None;
+            return self.is_innocent(text, wanted).then(|| format!("refused, and Slurm reads {slurms}"));
         }
         let Some(ours) = reading::ours(text, self.spelling).map(Reading::Wants) else {
             return Some("accepted, though not recognised".to_owned());
         };
         let typed = wanted.iter().filter(|wanted| wanted.name == b"gpu").all(has_known_type);
         (!typed || ours != *slurms).then(|| format!("Slurm reads {slurms}, gpushare {ours}"))
+    }
+
+    /// Whether a string is a single request with a small count behind a colon, and Slurm reads a known type in it.
+    fn is_innocent(&self, text: &[u8], wanted: &[reading::Wanted]) -> bool {
+        let count = text.rsplit(|byte| *byte == b':').next().unwrap_or_default();
+        let small = (1..4).contains(&count.len()) && count.iter().all(u8::is_ascii_digit);
+        let is_one = text.starts_with(self.spelling.prefix()) && !text.contains(&b',');
+        let [one] = wanted else { return false };
+        small && is_one && one.name == b"gpu" && has_known_type(one)
     }
 
     /// The shortest string that is left when bytes are taken out of `text` as long as the objection stays.

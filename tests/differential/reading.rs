@@ -47,15 +47,13 @@ pub fn ours(text: &[u8], spelling: Spelling) -> Option<Vec<Wanted>> {
     Some(all)
 }
 
-/// By which Slurm tells types apart: a sum of the bytes, each shifted by its place in a group of four
-/// (`gres_build_id`). Only ASCII gets here, so that the bytes' sign doesn't matter.
+/// By which Slurm tells types apart: a sum of the bytes, which are signed, each shifted by its place in a group of four
+/// (`gres_build_id`).
 fn identity(gres_type: Option<&[u8]>) -> u32 {
     let shifts = [0, 8, 16, 24].into_iter().cycle();
-    gres_type
-        .unwrap_or_default()
-        .iter()
-        .zip(shifts)
-        .fold(0, |sum, (byte, shift)| sum.wrapping_add(u32::from(*byte) << shift))
+    gres_type.unwrap_or_default().iter().zip(shifts).fold(0, |sum, (byte, shift)| {
+        sum.wrapping_add(i32::from(byte.cast_signed()).cast_unsigned() << shift)
+    })
 }
 
 impl fmt::Display for Reading {
