@@ -61,7 +61,7 @@ impl Accounting for Table {
     fn default_qos(&self, request: &Request) -> DefaultQos<usize> {
         assert!(self.names, "looked up the default QOS");
         let named = |name: &[u8]| self.qos_named(name);
-        if request.reservation.is_some() && request.partition.is_none() {
+        if request.partition_is_the_reservations() {
             return DefaultQos::OneOf(
                 [named(b"normal"), named(b"qos_lafferty")].into_iter().flatten().collect(),
             );
@@ -356,6 +356,7 @@ mod billing;
 mod corrections;
 mod counts;
 mod entries;
+mod halves;
 mod modes;
 mod no_gpu;
 mod shares;
