@@ -77,10 +77,9 @@ impl Shown {
         self.is_read_of(other)
     }
 
-    /// A byte of flags may have some that a rule reads, so the opposite of each of its bits is tried too.
     fn look_into(&mut self, at: usize, byte: u8) {
         let own = self.packed.get(at).copied().unwrap_or_default();
-        let may_differ = [byte, !own].into_iter().all(|byte| {
+        let may_differ = may_differ(own, byte, |byte| {
             let mut changed = self.packed.clone();
             if let Some(place) = changed.get_mut(at) {
                 *place = byte;
@@ -96,6 +95,12 @@ impl Shown {
         let unpacked = Unpacked::of(packed);
         unpacked.as_ref().and_then(Unpacked::job).and_then(read).is_some_and(|(read, _)| read == self.read)
     }
+}
+
+/// Whether any other byte may be in this one's place. A byte of flags may have some that a rule reads, so beside the
+/// byte of another record the opposite of each bit is tried.
+fn may_differ(own: u8, other: u8, reads_like: impl FnMut(u8) -> bool) -> bool {
+    [other, !own].into_iter().all(reads_like)
 }
 
 /// Shows what slurmctld packs of the job.
@@ -182,4 +187,20 @@ fn read(job: &job_info) -> Option<(Vec<u8>, u32)> {
     numbers!(ntasks_per_node ntasks_per_socket sockets_per_node);
     all.extend((job.bitflags & FLAGS).to_ne_bytes());
     Some((all, fewest_nodes))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::may_differ;
+
+    #[test]
+    fn a_byte_with_a_flag_that_a_rule_reads_never_may_differ() {
+        for own in 0..=u8::MAX {
+            for (other, bit) in (0..=u8::MAX).flat_map(|other| (0..8).map(move |bit| (other, 1 << bit))) {
+                let reads_like = |byte: u8| byte & bit == own & bit;
+                assert!(!may_differ(own, other, reads_like), "{own:#x}, {other:#x}, flag {bit:#x}");
+            }
+            assert!(may_differ(own, !own, |_| true), "no rule reads it");
+        }
+    }
 }
