@@ -529,6 +529,36 @@ def test_alternate_partitions(passed_on):
         way.cluster.ok("scontrol update partition=p state=up alternate=none")
 
 
+@pytest.fixture
+def own_associations(way):
+    """bob has associations of his own, with another default QOS, for swift, which has the highest tier, and for gone,
+    which takes no jobs."""
+    for name, words in (("swift", "prioritytier=9"), ("gone", "state=drain")):
+        own = f"where account=acct partition={name}"
+        way.cluster.ok(f"scontrol create partition={name} nodes=ALL {words}")
+        way.cluster.ok(f"sacctmgr -i add user bob account=acct partition={name}")
+        way.cluster.ok(f"sacctmgr -i modify user bob {own} set qos=normal,qos_lafferty defaultqos=qos_lafferty")
+    yield way
+    way.cluster.cancel_all()
+    for name in ("swift", "gone"):
+        way.cluster.ok(f"sacctmgr -i delete user bob where account=acct partition={name}")
+        way.cluster.ok(f"scontrol delete partition={name}")
+
+
+@row(18, "a list with a drained partition")
+def test_lists_with_a_drained_partition(own_associations):
+    """slurmctld takes it out of the list, and charges no association for it. A list of partitions with different
+    associations it refuses, whatever their order."""
+    way = own_associations
+    for keep in ("--partition=gone,p", "--partition=p,gone"):
+        # slurmctld alone chooses the QOS of a job without GPUs.
+        for gpus in ([], ["--gres=gpu:1"]):
+            assert way.show(way.held(keep, *gpus, user="bob"))["QOS"] == "normal"
+    for keep in ("--partition=p,swift", "--partition=swift,p", "--partition=p,swift,gone"):
+        for gpus in ([], ["--gres=gpu:a40:1"]):
+            assert "Multiple partition job request" in way.submit(keep, *gpus, user="bob").stderr
+
+
 @row(19, "--dependency=expand")
 def test_expand(way, absent):
     job = way.cluster.sbatch("--gres=gpu:1")

@@ -10,12 +10,12 @@ use slurm_sys::{partition_info_t, time_t};
 use super::partition;
 use crate::text;
 
-/// Twice the time at which slurmctld last changed a partition, and 1 more if one passed its jobs on then. To look,
-/// slurmctld must pack the record of each.
+/// Twice the time at which slurmctld last changed a partition, and 1 more if one took no jobs then. To look, slurmctld
+/// must pack the record of each.
 static SEEN: AtomicI64 = AtomicI64::new(i64::MIN);
 
-/// The partitions in which a job will be that names these, or none; `None` if none of them passes its jobs on. Call it
-/// under the partition lock, which callers of job_submit and job_modify hold.
+/// The partitions in which a job will be that names these, or none; `None` if all of them take jobs. Call it under the
+/// partition lock, which callers of job_submit and job_modify hold.
 #[doc(alias = "_alt_part_test")]
 pub(crate) fn followed<'r>(request: impl FnOnce() -> Request<'r>) -> Option<Vec<u8>> {
     // SAFETY: slurmctld's own variable, changed under its partition write lock.
@@ -30,7 +30,7 @@ pub(crate) fn followed<'r>(request: impl FnOnce() -> Request<'r>) -> Option<Vec<
 fn looked(changed: time_t) -> i64 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs());
     let mut any = false;
-    partition::each(&mut |part| any |= to(part).is_some_and(|to| !to.is_empty()));
+    partition::each(&mut |part| any |= to(part).is_some());
     let seen = changed << 1 | i64::from(any);
     if time_t::try_from(now).is_ok_and(|now| now != changed) {
         SEEN.store(seen, Ordering::Relaxed);
@@ -41,8 +41,17 @@ fn looked(changed: time_t) -> i64 {
 #[cold]
 fn in_alternates(request: &Request) -> Option<Vec<u8>> {
     let look = |name: &[u8]| text::with_c_string(name, |name| partition::shown(name, to))?;
-    let in_end = |name: &[u8]| end(name, look).unwrap_or_else(|| name.to_vec());
-    Some(partition::named(request)?.into_iter().map(in_end).collect::<Vec<_>>().join(&b','))
+    rebuilt(&partition::named(request)?, look)
+}
+
+/// The list that slurmctld makes of several partitions: of those that take jobs, and of the ends of the others' chains.
+/// `None` if none is left, for which Slurm refuses the job. It charges the association of one of the list, and refuses a
+/// list of which two have different ones (`_check_for_part_assocs`), so their order, by tiers, doesn't matter.
+#[doc(alias = "_get_job_parts")]
+fn rebuilt(names: &[&[u8]], look: impl Fn(&[u8]) -> Option<Vec<u8>>) -> Option<Vec<u8>> {
+    let in_end = |name: &&[u8]| if look(name).is_some() { end(name, &look) } else { Some(name.to_vec()) };
+    let ends: Vec<Vec<u8>> = names.iter().filter_map(in_end).collect();
+    (!ends.is_empty()).then(|| ends.join(&b','))
 }
 
 /// The partition to which this one passes its jobs on, perhaps an empty name; `None` if it takes them.
@@ -61,7 +70,7 @@ fn end(name: &[u8], look: impl Fn(&[u8]) -> Option<Vec<u8>>) -> Option<Vec<u8>> 
 
 #[cfg(test)]
 mod tests {
-    use super::end;
+    use super::{end, rebuilt};
 
     #[test]
     fn jobs_go_to_the_first_partition_that_takes_some() {
@@ -77,6 +86,26 @@ mod tests {
                 found.map(|(_, to)| to.as_bytes().to_vec())
             };
             assert_eq!(end(b"a", look), expected.map(|name| name.as_bytes().to_vec()), "{chain:?}");
+        }
+    }
+
+    #[test]
+    fn what_takes_no_jobs_is_no_part_of_a_list() {
+        for (list, expected) in [
+            ("low,high", Some("low,high")),
+            ("drained,low", Some("low")),
+            ("low,old,high", Some("low,new,high")),
+            ("old", Some("new")),
+            ("drained", None),
+        ] {
+            let look = |name: &[u8]| match name {
+                b"old" => Some(b"new".to_vec()),
+                b"drained" => Some(Vec::new()),
+                _ => None,
+            };
+            let names: Vec<&[u8]> = list.split(',').map(str::as_bytes).collect();
+            let found = rebuilt(&names, look).map(|list| String::from_utf8(list).unwrap());
+            assert_eq!(found.as_deref(), expected, "{list}");
         }
     }
 }
