@@ -105,7 +105,8 @@ SCENES = [
     Scene("a daemon and its own epilog", [prolog(2, user=ALICE), epilog(2), epilog(1)], alices, 1, 0.25, True),
     Scene("a step heals", [heal(1, user=ALICE), prolog(2, user=ALICE), STATUS], alices_ended, 1, 0.25),
     Scene(
-        "a step heals and its epilog", [heal(1, user=ALICE), epilog(1), prolog(2, user=BOB)], alices_ended, 1, 0.25, True,
+        "a step heals and its epilog", [heal(1, user=ALICE), epilog(1), prolog(2, user=BOB)], alices_ended, 1, 0.25,
+        True,
     ),
 ]
 

@@ -45,8 +45,8 @@ fn in_alternates(request: &Request) -> Option<Vec<u8>> {
 }
 
 /// The list that slurmctld makes of several partitions: of those that take jobs, and of the ends of the others' chains.
-/// `None` if none is left, for which Slurm refuses the job. It charges the association of one of the list, and refuses a
-/// list of which two have different ones (`_check_for_part_assocs`), so their order, by tiers, doesn't matter.
+/// `None` if none is left, for which Slurm refuses the job. It charges the association of one of the list, and refuses
+/// a list of which two have different ones (`_check_for_part_assocs`), so their order, by tiers, doesn't matter.
 #[doc(alias = "_get_job_parts")]
 fn rebuilt(names: &[&[u8]], look: impl Fn(&[u8]) -> Option<Vec<u8>>) -> Option<Vec<u8>> {
     let in_end = |name: &&[u8]| if look(name).is_some() { end(name, &look) } else { Some(name.to_vec()) };
