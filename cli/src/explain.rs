@@ -16,6 +16,7 @@ use gpushare::submit::policy::{self, Change, Remark, Verdict};
 mod error;
 mod job;
 mod messages;
+pub mod mine;
 mod outlook;
 mod script;
 mod steps;

@@ -45,6 +45,8 @@ enum Command {
     Leaks(gpushare_leaks::Arguments),
     /// Print this machine's figures for Prometheus: GPUs, shares, placements and refusals
     Metrics(gpushare_metrics::Arguments),
+    /// Show what you may use: your accounts and QOSes, their limits on GPUs, who uses them, and what to write
+    Mine(explain::mine::Arguments),
     /// Groups' QOSes: compare gpushare.conf with Slurm's database, make the database match it, show and publish them
     Qos(qos::Arguments),
     /// Show this node's GPUs, or the cluster's: which units are assigned, and to which jobs
@@ -75,6 +77,7 @@ fn main() -> ExitCode {
         Command::Guard(arguments) => finish(guard::run(&arguments), 2),
         Command::Leaks(arguments) => finish(gpushare_leaks::run(&arguments), 2),
         Command::Metrics(arguments) => finish(gpushare_metrics::run(&arguments), 1),
+        Command::Mine(arguments) => finish(explain::mine::run(&arguments), 2),
         Command::Qos(arguments) => {
             finish(qos::run(&arguments).map(|status| Answer { text: String::new(), status }), 2)
         }

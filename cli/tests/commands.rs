@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::process::{Command, Output};
 
-const COMMANDS: [&[&str]; 15] = [
+const COMMANDS: [&[&str]; 16] = [
     &["audit"],
     &["check"],
     &["conf", "slurm"],
@@ -15,6 +15,7 @@ const COMMANDS: [&[&str]; 15] = [
     &["guard"],
     &["leaks"],
     &["metrics"],
+    &["mine"],
     &["qos", "plan"],
     &["qos", "apply"],
     &["qos", "show"],

@@ -253,6 +253,30 @@ def test_a_limit_that_denies_is_a_refusal_and_one_that_does_not_is_a_note(jobs, 
         jobs.ok("scontrol update PartitionName=small QOS=")
 
 
+def test_what_a_user_may_use_is_shown_with_who_uses_it(jobs):
+    """The QOSes were made by sacctmgr alone."""
+    first = running(jobs, "--qos=two", "--gres=gpu:a40:1", user="alice")
+    said = jobs.ok(["gpushare", "mine"], "bob")
+    assert said.splitlines()[0] == "account acct (default)", said
+    for lines in (
+        "  QOS normal (default): no limit on GPUs\n    write: --gres=gpu:1\n",
+        f"  QOS two\n    QOS 'two', all its jobs: 1 of 2 a40s in use: alice 1 (job {first})\n"
+        "    write: --qos=two --gres=gpu:a40:1\n",
+    ):
+        assert lines in said + "\n", said
+    assert "each" not in said and "part" not in said, "bob may not use them"
+    own = json.loads(jobs.ok(["gpushare", "mine", "--json"], "alice"))
+    below, = [one for one in own["accounts"] if one["account"] == "below"]
+    limit, = below["qoses"][0]["limits"]
+    assert (limit["holder"], limit["limit"], limit["tres"]) == ("account 'limits'", 1, "gres/gpu:a40"), below
+    assert below["qoses"][0]["write"] == ["--account=below --gres=gpu:a40:1"], below
+    # What it says to write is accepted.
+    for one in own["accounts"]:
+        for options in [options for qos in one["qoses"] for options in qos["write"]]:
+            jobs.ok(f"sbatch {options} --wrap true", "alice")
+    assert jobs.run(["gpushare", "mine", "--user", "daemon"]).returncode == 2
+
+
 def test_lines_below_the_first_command_are_named(jobs):
     script = "#!/bin/bash\n#SBATCH --qos=two\ncd /\n#SBATCH --gres=gpu:a40:1\n"
     jobs.ok("cat >/lab/out/below.sh", stdin=script)

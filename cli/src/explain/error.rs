@@ -15,7 +15,7 @@ gpushare::errors! {
     /// What is wrong with the command line, or what can't be read.
     #[derive(Debug)]
     pub enum ExplainError {
-        NotOneJob => "--json and --collected are for the number of one job";
+        NotOneJob => "--json and --collected are for one job, or for your waiting ones";
         /// The words after a number.
         Arguments(error: clap::Error) =>
             "{}", error.to_string().lines().next().unwrap_or_default().trim_start_matches("error: ");
@@ -29,6 +29,7 @@ gpushare::errors! {
         Script(name: String, why: ScriptError) => "{name}: {why}";
         NoCluster => "'scontrol show config' names no ClusterName";
         OtherCluster(cluster: String) => "--clusters names another cluster than this one, '{cluster}'";
+        NoAccount(user: String) => "Slurm shows you no account of user '{}'", user.escape_debug();
         NoUser(said: String) => "'id -u' says '{}'", said.escape_debug();
     } from {
         Program(ProgramError), File(FileError), Load(LoadError), Json(serde_json::Error), Release(ReleaseError),

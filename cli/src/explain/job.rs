@@ -20,9 +20,10 @@ mod smaller;
 mod write;
 
 pub use id::JobId;
-use limits::Limit;
+pub use limits::Limit;
 use place::Place;
 use smaller::Smaller;
+pub use write::in_use;
 
 /// More tasks of an array than a person would read.
 const MOST: usize = 8;
@@ -159,6 +160,27 @@ fn waits(row: &Row, rows: &[Row], snapshot: &Snapshot) -> Result<What, ProgramEr
 fn runs(row: &Row, options: Options) -> What {
     let (places, notes) = place::find(row, options.collected, options.conf);
     What::Runs { since: row.start.clone(), has: row.tres.clone(), places, notes }
+}
+
+/// The jobs that limits count as running.
+///
+/// # Errors
+/// Slurm can't be asked.
+pub fn running() -> Result<Vec<Row>, ProgramError> {
+    let mut rows = Vec::new();
+    run::lines(queue::QUEUE.0, queue::QUEUE.1, |line| rows.extend(queue::row(line).filter(Row::counts)))?;
+    Ok(rows)
+}
+
+/// The limits on GRES that concern a job.
+///
+/// # Errors
+/// slurmctld can't be asked.
+pub fn on_gres(job: &Row, rows: &[Row], snapshot: &Snapshot) -> Result<Vec<Limit>, ProgramError> {
+    let (known, _) = records::read(job, snapshot)?;
+    let mut limits = limits::concerning(job, &known, rows);
+    limits.retain(|limit| limit.tres.starts_with("gres/"));
+    Ok(limits)
 }
 
 /// A report from accounting about a job, or the tasks of an array, that slurmctld has forgotten or doesn't show.

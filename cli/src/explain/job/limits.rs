@@ -12,10 +12,11 @@ use super::records::{Holder, Known, Record};
 use gpushare_slurm_text::queue::Row;
 
 /// Whose jobs a limit counts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Scope {
     /// All jobs of the QOS, the account or the association.
+    #[default]
     All,
     /// The jobs of one user.
     User,
@@ -41,7 +42,7 @@ const FIELDS: [(&str, Scope); 9] = [
 ];
 
 /// A limit on something that the job requests.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Limit {
     /// Such as `QOS 'q'` or `account 'lab'`.
     pub holder: String,
@@ -74,14 +75,13 @@ pub struct User {
 }
 
 /// Whether the job fits.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
+    #[default]
     Fits,
     /// The job waits until this much more is free.
-    Waits {
-        for_more: u64,
-    },
+    Waits { for_more: u64 },
     /// The job requests more than the limit.
     Never,
 }

@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use gpushare_slurm_text::assoc_mgr::{self, Association, Counts, Qos};
+use gpushare_slurm_text::limits::{self, Kind};
 use gpushare_slurm_text::queue::Row;
 
 use super::ask;
@@ -28,8 +29,21 @@ pub struct Record {
 }
 
 impl Record {
+    /// slurmctld shows a QOS's limits on a user or an account only for those who have used it.
+    fn add_unused(&mut self, qoses: &[limits::Qos]) {
+        let Holder::Qos(name) = &self.holder else { return };
+        let its = qoses.iter().find(|qos| qos.name.eq_ignore_ascii_case(name) && !qos.is_relative);
+        for (field, kind) in [("MaxTRESPU", Kind::PerUser), ("MaxTRESPA", Kind::PerAccount)] {
+            let limits = its.into_iter().flat_map(|qos| qos.limits.of(kind).iter());
+            let unused: Counts = limits.map(|(tres, limit)| (tres.to_owned(), (Some(limit), 0))).collect();
+            if !unused.is_empty() {
+                self.fields.entry(field).or_insert(unused);
+            }
+        }
+    }
+
     /// Whether it is a QOS with `DenyOnLimit`.
-    pub fn denies(&self, qoses: &[gpushare_slurm_text::Qos]) -> bool {
+    pub fn denies(&self, qoses: &[limits::Qos]) -> bool {
         let Holder::Qos(name) = &self.holder else { return false };
         qoses.iter().any(|qos| qos.denies_on_limit && qos.name.eq_ignore_ascii_case(name))
     }
@@ -81,6 +95,9 @@ pub fn read(job: &Row, snapshot: &Snapshot) -> Result<(Known, Vec<String>), Prog
     }
     let flags = assoc_mgr::question(&job.user, &qoses);
     let mut known = known(&ask("scontrol", &flags.each_ref().map(String::as_str))?, job, &qoses);
+    for record in &mut known.qoses {
+        record.add_unused(snapshot.qoses().unwrap_or_default());
+    }
     for partition in partitions {
         if let Some(own) = &partition.own {
             known.partitions_of.entry(own.clone()).or_default().insert(partition.name.clone());
@@ -195,6 +212,18 @@ QOS=part(3) UsageRaw=0.0 GrpJobs=N(0) GrpTRES=cpu=2(0),gres/gpu:a40=N(0) MaxTRES
         elsewhere.partition = "big,p".to_owned();
         let known = super::known(TEXT, &elsewhere, &["q"]);
         assert_eq!(known.associations[0].holder, Holder::Own("acct".into(), "big".into()));
+    }
+
+    #[test]
+    fn limits_of_users_who_have_used_nothing_are_the_qoses_own() {
+        let qos = limits::Qos::read("part|||gpu=9,gres/gpu:a40=3|gres/gpu=5|||||||||");
+        let mut known = known(TEXT, &job(7, "alice", "PENDING", "gres/gpu:a40=2"), &["part", "q"]);
+        for record in &mut known.qoses {
+            record.add_unused(&[qos.clone(), limits::Qos::read("q|||gres/gpu:a40=9||||||||||")]);
+        }
+        assert_eq!(known.qoses[0].fields["MaxTRESPU"]["gres/gpu:a40"], (Some(3), 0));
+        assert_eq!(known.qoses[0].fields["MaxTRESPA"]["gres/gpu"], (Some(5), 0));
+        assert_eq!(known.qoses[1].fields["MaxTRESPU"]["gres/gpu:a40"], (Some(3), 2), "slurmctld's own");
     }
 
     #[test]

@@ -56,12 +56,10 @@ fn one(told: &Told) -> String {
     lines.iter().map(|line| clean(line) + "\n").collect()
 }
 
-/// What stops the job, in one line, if it is a limit: `qos_lafferty uses 2 of its 2 a40s: alice 2 (job 7); …`
-fn answer(limit: &Limit) -> Option<String> {
-    let Limit { holder, scope, tres, users, unseen, .. } = limit;
-    let name = holder.strip_prefix("QOS '").and_then(|name| name.strip_suffix('\'')).unwrap_or(holder);
+/// What it limits, in words: `a40s`.
+fn what(limit: &Limit) -> String {
     let s = if limit.limit == 1 { "" } else { "s" };
-    let what = match tres.as_str() {
+    match limit.tres.as_str() {
         "gres/gpu" => format!("GPU{s}"),
         "cpu" => format!("CPU{s}"),
         "mem" => "memory".to_owned(),
@@ -69,7 +67,24 @@ fn answer(limit: &Limit) -> Option<String> {
             Some(gres_type) => format!("{gres_type}{s}"),
             None => tres.strip_prefix("gres/").unwrap_or(tres).to_owned(),
         },
-    };
+    }
+}
+
+/// How much of a limit is in use, and by whom.
+pub fn in_use(limit: &Limit) -> String {
+    let Limit { holder, scope, tres, users, unseen, .. } = limit;
+    let (whose, what, most) = (whose(*scope), what(limit), amount(tres, limit.limit));
+    let Some(used) = limit.used else { return format!("{holder}, {whose}: at most {most} {what}") };
+    let whom = by_whom(users, *unseen, tres);
+    let whom = if whom.is_empty() { whom } else { format!(": {whom}") };
+    format!("{holder}, {whose}: {} of {most} {what} in use{whom}", amount(tres, used))
+}
+
+/// What stops the job, in one line, if it is a limit: `qos_lafferty uses 2 of its 2 a40s: alice 2 (job 7); …`
+fn answer(limit: &Limit) -> Option<String> {
+    let Limit { holder, scope, tres, users, unseen, .. } = limit;
+    let name = holder.strip_prefix("QOS '").and_then(|name| name.strip_suffix('\'')).unwrap_or(holder);
+    let what = what(limit);
     let most = amount(tres, limit.limit);
     let asks = amount(tres, limit.asks);
     match (limit.verdict, limit.used) {

@@ -1,0 +1,256 @@
+//! `gpushare mine`: the accounts and QOSes that a user may use, their limits on GPUs and shares, how much of that is in
+//! use and by whom, and the options to write. It asks Slurm, so it doesn't matter who made the QOSes.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use clap::{Args, ValueHint};
+use gpushare_slurm_text::{Association, Associations};
+use serde::Serialize;
+
+use super::error::ExplainError;
+use super::job::{Limit, on_gres};
+use super::{identity, settings};
+use gpushare_machine::config::Config;
+use gpushare_machine::local;
+use gpushare_slurm_run::Snapshot;
+use gpushare_slurm_run::run::ask;
+use gpushare_slurm_text::Settings;
+use gpushare_slurm_text::limits::ASSOCIATIONS;
+use gpushare_slurm_text::queue::Row;
+use gpushare_terminal::{Answer, clean, json};
+
+/// The command line of `gpushare mine`.
+#[derive(Args)]
+#[command(after_help = "Exit status: 0, 2 if Slurm doesn't answer, or has no accounts.")]
+pub struct Arguments {
+    /// Of this user, as far as Slurm shows it to you [default: you]
+    #[arg(long, value_name = "NAME", value_hint = ValueHint::Username)]
+    user: Option<String>,
+    /// The rules [default: gpushare.conf beside slurm.conf, else /etc/slurm/gpushare.conf]
+    #[arg(long, value_name = "PATH")]
+    conf: Option<PathBuf>,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+/// All that a user may use.
+#[derive(Debug, Serialize)]
+struct Mine {
+    user: String,
+    accounts: Vec<Account>,
+    /// What a request for a part of a GPU is like; null if there are no shares.
+    shares: Option<String>,
+}
+
+/// An association.
+#[derive(Debug, Serialize)]
+struct Account {
+    account: String,
+    /// Empty for all.
+    partition: String,
+    default: bool,
+    qoses: Vec<MyQos>,
+}
+
+#[derive(Debug, Serialize)]
+struct MyQos {
+    qos: String,
+    default: bool,
+    limits: Vec<Limit>,
+    /// Options of sbatch, one for each type.
+    write: Vec<String>,
+}
+
+/// What the user may use.
+///
+/// # Errors
+/// Slurm can't be asked, or knows no account of the user's.
+pub fn run(arguments: &Arguments) -> Result<Answer, ExplainError> {
+    let config = local::config(arguments.conf.as_deref())?.unwrap_or_default();
+    let settings = settings()?;
+    let (user, user_id) = identity(arguments.user.as_deref())?;
+    let (at, of) = (format!("cluster={}", settings.get("ClusterName")), format!("user={user}"));
+    let (program, fields) = ASSOCIATIONS;
+    let text = ask(program, &[fields, &["where", &at, &of]].concat())?;
+    let associations = Associations::read(&String::from_utf8_lossy(&text));
+    let default = ask("sacctmgr", &["-nP", "show", "user", "where", &at, &of, "format=defaultaccount"])?;
+    let default = String::from_utf8_lossy(&default).trim().to_owned();
+    let (snapshot, rows, mut accounts) = (Snapshot::default(), super::job::running()?, Vec::new());
+    for (_, one) in associations.of_user(&user) {
+        let is_first = one.account.eq_ignore_ascii_case(&default);
+        let mut account = Account {
+            account: one.account.clone(),
+            partition: one.partition.clone(),
+            default: is_first,
+            qoses: Vec::new(),
+        };
+        for qos in &one.qoses {
+            let row = any_job((&user, user_id), one, qos, &settings, &snapshot);
+            let limits = on_gres(&row, &rows, &snapshot)?;
+            let write = options(one, qos, is_first, &limits, &config);
+            let default = is_default(one, qos);
+            account.qoses.push(MyQos { qos: qos.clone(), default, limits, write });
+        }
+        accounts.push(account);
+    }
+    if accounts.is_empty() {
+        return Err(ExplainError::NoAccount(user));
+    }
+    let mine = Mine { user, accounts, shares: shares(&config) };
+    Ok(Answer::from(if arguments.json { json::text(&mine)? } else { mine.text() }))
+}
+
+/// A job that asks for one of each GRES that Slurm counts, so that every limit on one concerns it.
+fn any_job(
+    (user, user_id): (&str, u32),
+    one: &Association,
+    qos: &str,
+    settings: &Settings,
+    snapshot: &Snapshot,
+) -> Row {
+    let of_itself = ["gres/gpumem", "gres/gpuutil"];
+    let counted = settings.list("AccountingStorageTRES").into_iter();
+    let counted = counted.filter(|name| name.starts_with("gres/") && !of_itself.contains(name));
+    let all = snapshot.partitions().unwrap_or_default();
+    let default = all.iter().find(|partition| partition.is_default).map(|partition| partition.name.clone());
+    let own = Some(one.partition.clone()).filter(|name| !name.is_empty());
+    Row {
+        user_id,
+        user: user.to_owned(),
+        account: one.account.clone(),
+        partition: own.or(default).unwrap_or_default(),
+        qos: qos.to_owned(),
+        nodes: 1,
+        tres: counted.map(|name| (name.to_ascii_lowercase(), 1)).collect::<BTreeMap<_, _>>(),
+        ..Row::default()
+    }
+}
+
+/// Whether a job that names no QOS has this one; the only one is the default, too.
+fn is_default(one: &Association, qos: &str) -> bool {
+    one.default_qos.eq_ignore_ascii_case(qos) || one.default_qos.is_empty() && one.qoses.len() == 1
+}
+
+/// What to write, for each type that the limits allow; without a limit on a type, for any GPU.
+fn options(one: &Association, qos: &str, default: bool, limits: &[Limit], config: &Config) -> Vec<String> {
+    let mut begin = String::new();
+    if !is_default(one, qos) {
+        begin += &format!("--qos={qos} ");
+    }
+    if !default {
+        begin += &format!("--account={} ", one.account);
+    }
+    if !one.partition.is_empty() {
+        begin += &format!("--partition={} ", one.partition);
+    }
+    let spelled = |gres_type: &str| {
+        let written = config.policy.types.iter().find(|written| written.eq_ignore_ascii_case(gres_type));
+        written.map_or_else(|| gres_type.to_owned(), Clone::clone)
+    };
+    let mut found: Vec<String> = Vec::new();
+    let typed = limits.iter().filter_map(|limit| Some((limit, limit.tres.strip_prefix("gres/gpu:")?)));
+    for (_, gres_type) in typed.clone() {
+        let is_none = limits
+            .iter()
+            .any(|limit| limit.limit == 0 && limit.tres.strip_prefix("gres/gpu:") == Some(gres_type));
+        let line = format!("{begin}--gres=gpu:{}:1", spelled(gres_type));
+        if !is_none && !found.contains(&line) {
+            found.push(line);
+        }
+    }
+    let no_gpu = limits.iter().any(|limit| limit.limit == 0 && limit.tres == "gres/gpu");
+    if typed.count() == 0 && !no_gpu {
+        found.push(format!("{begin}--gres=gpu:1"));
+    }
+    found
+}
+
+/// How to ask for a part of a GPU, and where one can.
+fn shares(config: &Config) -> Option<String> {
+    if !config.places_anywhere() {
+        return None;
+    }
+    let policy = &config.policy.shares;
+    let numbers = |all: &[u64]| all.iter().map(u64::to_string).collect::<Vec<_>>().join(", ");
+    let mut said = format!("--gres={}:N, N units of one GPU", config.node.share_gres);
+    if let Some(most) = policy.most {
+        said += &format!(", which has {most}");
+    }
+    if !policy.sizes.is_empty() {
+        said += &format!("; N is one of {}", numbers(&policy.sizes));
+    }
+    let names = |patterns: &gpushare::text::pattern::Patterns| patterns.iter().collect::<Vec<_>>().join(", ");
+    if !policy.reservations.is_empty() {
+        let parts = names(&policy.reservations);
+        said += &format!("; only in a reservation whose name contains {parts}");
+    }
+    if !policy.only_partitions.is_empty() {
+        said += &format!("; partitions without whole GPUs: {}", names(&policy.only_partitions));
+    }
+    Some(said)
+}
+
+impl Mine {
+    fn text(&self) -> String {
+        let mut lines = Vec::new();
+        for Account { account, partition, default, qoses } in &self.accounts {
+            let of = if partition.is_empty() { String::new() } else { format!(" in partition {partition}") };
+            let default = if *default { " (default)" } else { "" };
+            lines.push(format!("account {account}{default}{of}"));
+            for MyQos { qos, default, limits, write } in qoses {
+                let default = if *default { " (default)" } else { "" };
+                let none = if limits.is_empty() { ": no limit on GPUs" } else { "" };
+                lines.push(format!("  QOS {qos}{default}{none}"));
+                // Zeros only say what the QOS isn't for.
+                let shown = limits.iter().filter(|limit| limit.limit > 0);
+                lines.extend(shown.map(|limit| format!("    {}", super::job::in_use(limit))));
+                lines.extend(write.iter().map(|options| format!("    write: {options}")));
+            }
+        }
+        lines.extend(self.shares.as_ref().map(|shares| format!("a share of a GPU: {shares}")));
+        lines.iter().map(|line| clean(line) + "\n").collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_options_name_what_is_no_default_and_the_types_as_the_file_spells_them() {
+        let one = |default_qos: &str, partition: &str| Association {
+            account: "acct".into(),
+            partition: partition.into(),
+            default_qos: default_qos.into(),
+            ..Association::default()
+        };
+        let limit = |tres: &str, limit| Limit { tres: tres.into(), limit, ..Limit::default() };
+        let config = Config::parse("QOS=two DefaultType=A40").unwrap();
+        let typed = [limit("gres/gpu:a40", 2), limit("gres/gpu:h100", 0), limit("gres/gpu", 2)];
+        for (association, default, limits, expected) in [
+            (one("two", ""), true, &typed[..], vec!["--gres=gpu:A40:1"]),
+            (one("", "q"), false, &typed, vec!["--qos=two --account=acct --partition=q --gres=gpu:A40:1"]),
+            (one("normal", ""), true, &[], vec!["--qos=two --gres=gpu:1"]),
+            (one("two", ""), true, &[limit("gres/gpu", 0)], vec![]),
+        ] {
+            assert_eq!(options(&association, "two", default, limits, &config), expected);
+        }
+    }
+
+    #[test]
+    fn a_share_is_told_with_its_sizes_and_places() {
+        let of = |text: &str| shares(&Config::parse(text).unwrap());
+        assert_eq!(of("# none"), None);
+        assert_eq!(
+            of("Placement=follow\nUnitsPerGpu=100\nShareSizes=25,50\nShareReservations=course_\n\
+                ShareOnlyPartitions=edu")
+            .as_deref(),
+            Some(
+                "--gres=mps:N, N units of one GPU, which has 100; N is one of 25, 50; only in a reservation whose name \
+                 contains course_; partitions without whole GPUs: edu"
+            )
+        );
+    }
+}
