@@ -173,7 +173,9 @@ fn judge(words: &[Vec<u8>], user: Option<&str>, conf: Option<&Path>) -> Result<A
     let (user, user_id) = identity(user)?;
     let (counted, snapshot) = (settings.list("AccountingStorageTRES"), Snapshot::default());
     let database = Database::ask(&user, cluster, settings.default_memory(), &counted, &snapshot)?;
-    let request = job.request(release.spelling(), user_id);
+    let mut request = job.request(release.spelling(), user_id);
+    let partitions = database.taking_jobs(&request);
+    request.partition = partitions.as_deref().or(request.partition);
     Ok(match policy::judge(&request, &policy, &&database) {
         Verdict::Accept(acceptance) => {
             // slurmctld judges the request that the plugin leaves.

@@ -268,7 +268,7 @@ impl<'r, 'a, A: Accounting> Judgement<'r, 'a, A> {
         if self.update.is_none() {
             if concerns_gpus {
                 accepted.pin_account = self.account_to_pin();
-                accepted.share = self.share_to_note();
+                accepted.share = self.share_of(self.request);
             }
             let asks_for_env = self.request.batch.is_some_and(|batch| batch.user_env);
             if asks_for_env && self.policy.drops_user_env {

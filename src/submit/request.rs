@@ -16,7 +16,7 @@ pub(crate) mod option;
 
 pub use amounts::{Amounts, Memory};
 pub use description::{Batch, Description, LONGEST, Request};
-pub use names::{Names, Partitions, Qos};
+pub use names::{Names, Partitions, Qos, taking_jobs};
 
 crate::names! {
     /// Which of the six strings a token was in; determines the option that a corrected command names. The field's name

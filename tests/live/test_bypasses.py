@@ -506,6 +506,8 @@ def test_alternate_partitions(passed_on):
     way = passed_on
     for keep in ("--partition=old", "--partition=older", "--partition=p,old"):
         way.refused("GS101", "--gres=gpu:1", keep=[keep])
+        explained = way.cluster.run(["gpushare", "explain", "--", keep, "--gres=gpu:1", "--wrap=true"], "alice")
+        assert explained.returncode == 1 and "GS101" in explained.stdout, f"{explained.stdout}{explained.stderr}"
     assert way.show(way.held("--partition=old", "--gres=gpu:a40:1"))["Partition"] == "owned"
     assert way.show(way.held("--partition=idle", "--gres=gpu:1"))["Partition"] == "p"
     way.update_refused("GS1", way.held("--gres=gpu:1"), "partition=old")

@@ -92,7 +92,7 @@ def test_the_name_of_the_qos_is_compared_as_slurm_does(contributors):
     [
         ("GS102", ["--gres=gpu:mAA0zxtUzzzz:1"]),  # hashes like a40, so Slurm schedules it there, uncounted
         ("GS103", ["--gres=gpu:3090:1"]),
-        ("GS104", ["--gres=gpu:a40:1:1"]),
+        ("GS104", ["--gres=gpu:a40=x=1"]),
         ("GS105", ["-n2", "--ntasks-per-gpu=1"]),
     ],
     ids=["hash-look-alike", "foreign-type", "unreadable", "ntasks-per-gpu"],

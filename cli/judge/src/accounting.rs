@@ -7,7 +7,7 @@
 use std::rc::Rc;
 
 use gpushare::submit::policy::{self, Accounting, DefaultMemory, DefaultQos, GresLimit, Owner, TypedLimit};
-use gpushare::submit::request::{Names, Partitions, Request};
+use gpushare::submit::request::{Names, Partitions, Request, taking_jobs};
 use gpushare::text::shown::shown;
 use gpushare_slurm_text::limits::{self, ASSOCIATIONS, DEFAULT_ACCOUNTS, QOSES, qoses};
 use gpushare_slurm_text::{Association, Associations, Partition, Qos, Question};
@@ -158,6 +158,21 @@ impl Database {
             Partitions::OfReservation => None,
         }
         .unwrap_or_default()
+    }
+
+    /// The partitions into which slurmctld puts the job if it names one that takes no jobs.
+    pub fn taking_jobs(&self, request: &Request) -> Option<Vec<u8>> {
+        let names = match request.partitions() {
+            Partitions::Named(names) => names.each(),
+            Partitions::Default => self.facts.default_partition().into_iter().collect(),
+            Partitions::OfReservation => return None,
+        };
+        let look = |name: &[u8]| {
+            let part = self.facts.partitions.iter().find(|one| one.name.as_bytes() == name)?;
+            part.passes_to.clone().map(String::into_bytes)
+        };
+        names.iter().find_map(|name| look(name))?;
+        taking_jobs(&names, look)
     }
 
     /// The account to charge.

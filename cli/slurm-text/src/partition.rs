@@ -29,6 +29,8 @@ pub struct Partition {
     pub memory: DefaultMemory,
     /// Whether every job gets whole nodes.
     pub whole_nodes: bool,
+    /// `Alternate`, perhaps empty, if it takes no jobs.
+    pub passes_to: Option<String>,
 }
 
 impl Partition {
@@ -41,6 +43,8 @@ impl Partition {
         let named = |key| -> Vec<String> { list(key).into_iter().filter(is_one).collect() };
         let (allowed, denied) = (named("AllowQos"), named("DenyQos"));
         // slurmctld ignores case here, and its database has small letters.
+        let takes_none = matches!(value(line, "State"), Some("DRAIN" | "INACTIVE"));
+        let alternate = value(line, "Alternate").filter(|name| *name != "NONE").unwrap_or_default();
         let own = named("QoS").pop().map(|name| name.to_ascii_lowercase());
         Some(Partition {
             name,
@@ -52,6 +56,7 @@ impl Partition {
             own,
             memory: default_memory(|key| value(line, key).unwrap_or_default()),
             whole_nodes: value(line, "OverSubscribe") == Some("EXCLUSIVE"),
+            passes_to: takes_none.then(|| alternate.to_owned()),
         })
     }
 
@@ -108,6 +113,14 @@ mod tests {
         let none = with("AllowQos=ALL QoS=N/A OverSubscribe=NO Default=NO TRESBillingWeights=(null)");
         assert_eq!(none, Partition { name: "p".to_owned(), ..Partition::default() });
         assert!(!with("TRESBillingWeights=GRES/gpu=2").bills_types());
+        for (text, expected) in [
+            ("Alternate=q State=UP", None),
+            ("Alternate=q State=DOWN", None),
+            ("Alternate=q State=DRAIN", Some("q")),
+            ("Alternate=NONE State=INACTIVE", Some("")),
+        ] {
+            assert_eq!(with(text).passes_to.as_deref(), expected, "{text}");
+        }
         assert!(read("No partitions\n").is_empty());
     }
 

@@ -117,11 +117,7 @@ impl<'a, A: Accounting> Judgement<'_, 'a, A> {
     }
 
     /// The share to record for the node.
-    pub(super) fn share_to_note(&self) -> Option<(&'a str, u64)> {
-        self.share_of(self.request)
-    }
-
-    fn share_of(&self, request: &Parsed) -> Option<(&'a str, u64)> {
+    pub(super) fn share_of(&self, request: &Parsed) -> Option<(&'a str, u64)> {
         let names = [self.policy.share_gres.0.as_str(), "mps", "shard"];
         names.into_iter().find_map(|name| Some((name, request.share(name.as_bytes())?.count)))
     }

@@ -69,6 +69,21 @@ impl<'a> Names<'a> {
     }
 }
 
+/// The list that slurmctld makes of a job's partitions: of those that take jobs, and of the ends of the others' chains
+/// of `Alternate=`. `look` gives a partition's next one, perhaps an empty name, and `None` if it takes jobs. `None` if
+/// no partition is left; then Slurm refuses the job. It charges the association of one of the list, and refuses a list
+/// in which two differ (`_check_for_part_assocs`), so their order, by tiers, doesn't matter.
+#[doc(alias = "_get_job_parts")]
+pub fn taking_jobs(names: &[&[u8]], look: impl Fn(&[u8]) -> Option<Vec<u8>>) -> Option<Vec<u8>> {
+    let end = |name: &&[u8]| {
+        // No chain is longer; one without an end goes round and round.
+        let last = std::iter::successors(Some(name.to_vec()), |at| look(at)).take(100).last()?;
+        Some(last).filter(|last| !last.is_empty() && look(last).is_none())
+    };
+    let ends: Vec<Vec<u8>> = names.iter().filter_map(end).collect();
+    (!ends.is_empty()).then(|| ends.join(&b','))
+}
+
 impl<'a> Request<'a> {
     /// The QOS.
     pub fn wanted_qos(&self) -> Qos<'a> {
@@ -105,11 +120,35 @@ impl<'a> Request<'a> {
 
 #[cfg(test)]
 mod tests {
-    use super::Names;
+    use super::{Names, taking_jobs};
 
     #[test]
     fn each_name_counts_once_in_its_place() {
         assert_eq!(Names::of(b"b,a,b,,a,").each(), [b"b".as_slice(), b"a", b""]);
         assert_eq!(Names::of(b"b,A,B,,a,").of_qoses(), [b"b".as_slice(), b"A"]);
+    }
+
+    #[test]
+    fn what_takes_no_jobs_is_no_part_of_a_list() {
+        for (list, expected) in [
+            ("low,high", Some("low,high")),
+            ("drained,low", Some("low")),
+            ("low,old,high", Some("low,new,high")),
+            ("older", Some("new")),
+            ("drained", None),
+            ("round", None),
+        ] {
+            let look = |name: &[u8]| match name {
+                b"older" => Some(b"old".to_vec()),
+                b"old" => Some(b"new".to_vec()),
+                b"drained" => Some(Vec::new()),
+                b"round" => Some(b"about".to_vec()),
+                b"about" => Some(b"round".to_vec()),
+                _ => None,
+            };
+            let names: Vec<&[u8]> = list.split(',').map(str::as_bytes).collect();
+            let found = taking_jobs(&names, look).map(|list| String::from_utf8(list).unwrap());
+            assert_eq!(found.as_deref(), expected, "{list}");
+        }
     }
 }

@@ -171,6 +171,28 @@ fn the_default_qos_is_slurms() {
 }
 
 #[test]
+fn a_drained_partition_passes_its_jobs_on() {
+    let partitions =
+        b"PartitionName=p Default=YES State=DRAIN Alternate=q\nPartitionName=q State=UP Alternate=NONE\n\
+        PartitionName=gone State=INACTIVE Alternate=NONE\n";
+    let facts = Facts { partitions: partition::read(&String::from_utf8_lossy(partitions)), ..facts() };
+    let database = Database::of("alice", Rc::new(facts));
+    for (named, expected) in [
+        (None, Some("q")),
+        (Some("p,gone"), Some("q")),
+        (Some("q,gone"), Some("q")),
+        (Some("q"), None),
+        (Some("gone"), None),
+    ] {
+        let request = Request { partition: named.map(str::as_bytes), ..Request::new(Spelling::Slash) };
+        let found = database.taking_jobs(&request).map(|list| String::from_utf8(list).unwrap());
+        assert_eq!(found.as_deref(), expected, "{named:?}");
+    }
+    let reserved = Request { reservation: Some(b"r"), ..Request::new(Spelling::Slash) };
+    assert_eq!(database.taking_jobs(&reserved), None);
+}
+
+#[test]
 fn a_reservation_leaves_the_default_qos_open() {
     let mut facts = facts();
     facts.associations.add(Association::read("acct|alice|q|many|many"));
