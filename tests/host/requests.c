@@ -36,7 +36,7 @@ const request_t requests[] = {
      .certainty = BY_CONFIGURATION, .environment_after = {"GPUSHARE_SHARE=mps:40"}},
     {"look-alike", ALICE, LAFFERTY, .node = GRES "gpu:mAA0zxtUzzzz:2", .rule = "GS102"},
     {"type in capitals", ALICE, LAFFERTY, .node = GRES "gpu:A40:1"},
-    {"unreadable", ALICE, LAFFERTY, .node = GRES "gpu:a40:1:1", .rule = "GS104"},
+    {"unreadable", ALICE, LAFFERTY, .node = GRES "gpu:a40=x=1", .rule = "GS104"},
     {"without a slash", ALICE, LAFFERTY, .node = "gresgpu:1", .rule = "GS104"},
     {"bytes", ALICE, LAFFERTY, .node = GRES "gpu:\xff\xfe\x01%s%n\x80:1", .rule = "GS104"},
     {"bytes, default", BOB, .job = "\xc3\x28\xa0\xa1\n\r\t\x7f" GRES, .rule = "GS104"},
