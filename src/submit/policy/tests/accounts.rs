@@ -371,3 +371,10 @@ fn a_limit_on_all_shares_hides_none_on_a_type_of_them() {
         assert_eq!(rule(&node(qos, text), &Policy::default()), expected, "{qos} {text}");
     }
 }
+
+#[test]
+fn a_type_of_an_account_is_spelled_as_the_file_shows_it() {
+    let policy = Policy { types: vec!["A40".to_owned()], ..Policy::default() };
+    let refusal = refused(judge(&asked("qos=normal account=acct node=gres/gpu:1"), &policy, &TABLE));
+    assert_eq!(tried(&refusal).as_deref(), Some("--account=acct --gres=gpu:A40:1"));
+}
