@@ -44,11 +44,12 @@ const HETEROGENEOUS: &str = "a heterogeneous job is several requests; judge each
 #[derive(Args)]
 #[command(
     after_help = "Exit status: 0 gpushare would accept it (Slurm may still refuse it for reasons of its own),\n\
-                        1 gpushare or Slurm would refuse it, 2 it can't judge, or there is no such job or message.\n\
+                        1 gpushare or Slurm would refuse it, 2 it can't judge, sbatch can't read the request, or\n\
+                        there is no such job or message.\n\
                         SBATCH_... variables count as they do for sbatch."
 )]
 pub struct Arguments {
-    /// The user to judge the request for [default: you]
+    /// The user to judge the request for, or whose waiting jobs to explain [default: you]
     #[arg(long, value_name = "NAME", value_hint = ValueHint::Username)]
     user: Option<String>,
     /// The rules [default: gpushare.conf beside slurm.conf, else /etc/slurm/gpushare.conf]
@@ -81,7 +82,10 @@ pub fn run(arguments: Arguments) -> Result<Answer, ExplainError> {
     let conf = arguments.conf.as_deref();
     let options = job::Options { json: arguments.json, collected: arguments.collected.as_deref(), conf };
     match named {
-        Some(named) if named.is_empty() => Ok(accepted(job::waiting(options)?)),
+        Some(named) if named.is_empty() => {
+            let (_, user_id) = identity(arguments.user.as_deref())?;
+            Ok(accepted(job::waiting(user_id, options)?))
+        }
         Some(named) => {
             let said = named.iter().map(|one| one.text(options)).collect::<Result<Vec<_>, _>>()?;
             Ok(accepted(said.join("\n")))

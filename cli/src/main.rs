@@ -37,7 +37,7 @@ enum Command {
     Check(check::Arguments),
     /// Print the lines of slurm.conf, gres.conf, cgroup.conf and plugstack.conf that gpushare.conf needs, with reasons
     Conf(conf::Arguments),
-    /// Explain a message by its number, or judge an sbatch command line or script without submitting it
+    /// Say why a job waits or which GPUs it has, what a message means, or what would become of an sbatch command line
     Explain(explain::Arguments),
     /// What runs beyond a limit on GPUs, whatever way it came there; and what waits and would be refused
     Guard(guard::Arguments),

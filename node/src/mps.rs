@@ -7,7 +7,8 @@
 //!
 //! A daemon that does not answer is worse than no daemon: every CUDA program of its user then fails or hangs. If no
 //! other job uses it, it is replaced; otherwise the new job fails and the others continue. A daemon whose server had a
-//! fatal error serves nobody any more: a new one takes its place while the programs that were its clients live on.
+//! fatal error, or whose socket its user has removed, serves nobody any more: a new one takes its place while the
+//! programs that were its clients live on. So does it if the daemon is just quitting.
 
 use std::fs;
 use std::time::Duration;
@@ -140,6 +141,8 @@ pub fn prepare(config: &NodeConfig, ledger: &Ledger, entry: &Entry) -> Result<Pr
                         locked_daemon.end()?
                     }
                     MpsError::Faulty(_) => {}
+                    // Its clients go on; nobody else can reach it.
+                    MpsError::NoSocket(_) if config.compute_mode != ComputeMode::Exclusive => {}
                     _ if locked_daemon.is_quitting(process) => {}
                     _ => return Err(MpsError::InUse(others, Box::new(why))),
                 }

@@ -228,6 +228,22 @@ def test_fatal_error(control, mode):
     node.check_empty()
 
 
+def test_a_socket_that_its_user_has_removed(control):
+    """The daemon lives, and a job's program would find none: the next job has a daemon of its own."""
+    node = MpsNode(control, 1)
+    folder, old = started(node, 1)
+    (folder / "pipe/control").unlink()
+    lines = node.prolog(2, 20, user=ALICE)
+    assert any("no socket any more" in line for line in lines), lines
+    new = node.daemon(folder)
+    assert node.failure(2) is None and new and new != old and alive(*new) and (folder / "pipe/control").is_socket()
+    assert alive(*old), "the first job's programs go on"
+    node.epilog(1)
+    node.epilog(2)
+    assert not alive(*old) and not alive(*new)
+    node.check_empty()
+
+
 def test_refuses_quit(control):
     """Then it is ended without being asked."""
     node = MpsNode(control, how="refuse-quit")

@@ -48,7 +48,7 @@ def test_a_job_waits_for_its_group_and_what_is_tried_starts(jobs):
     assert said.splitlines()[0] == f"two uses 1 of its 2 a40s: alice 1 (job {first}); starts when 1 is free", said
     # Without a number it is about the caller's waiting jobs.
     assert jobs.ok(["gpushare", "explain"], "bob") == said
-    assert jobs.ok(["gpushare", "explain"], "alice").startswith("none of your jobs waits")
+    assert jobs.ok(["gpushare", "explain"], "alice").startswith("none of the jobs waits")
     for line in (
         f"job {job} of bob waits (QOSGrpGRES): the jobs of its QOS together have reached a limit on GPUs or other GRES",
         "  QOS 'two', all its jobs (GrpTRES): 1 of 2 gres/gpu:a40 in use",
@@ -275,6 +275,20 @@ def test_what_a_user_may_use_is_shown_with_who_uses_it(jobs):
         for options in [options for qos in one["qoses"] for options in qos["write"]]:
             jobs.ok(f"sbatch {options} --wrap true", "alice")
     assert jobs.run(["gpushare", "mine", "--user", "daemon"]).returncode == 2
+    waiting = jobs.sbatch("--qos=two", "--gres=gpu:a40:2", user="bob")
+    jobs.wait(lambda: f"job {waiting}" in jobs.ok(["gpushare", "explain", "--user", "bob"]), "its line")
+    # A QOS that only another partition admits.
+    jobs.ok("scontrol update PartitionName=p AllowQos=normal")
+    try:
+        said = jobs.ok(["gpushare", "mine"], "alice")
+        lines = [line for line in said.splitlines() if "--qos=two " in line]
+        assert lines and all("--partition=" in line for line in lines), said
+    finally:
+        jobs.ok("scontrol update PartitionName=p AllowQos=ALL")
+    # Held, so it doesn't start when GPUs are free.
+    held = jobs.sbatch("-H", "--qos=two", "--gres=gpu:a40:2", user="bob")
+    said = jobs.ok(["gpushare", "explain", held])
+    assert said.startswith(f"job {held} of bob waits (JobHeldUser)"), said
 
 
 def test_lines_below_the_first_command_are_named(jobs):

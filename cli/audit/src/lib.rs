@@ -81,7 +81,7 @@ gpushare::errors! {
         /// Neither slurmctld nor slurm.conf provides the settings.
         NoSettings(asked: ProgramError, read: FileError) => "{asked}; {read}";
         NoLog(why: Box<AuditError>) =>
-            "{why}. Run this on the controller as root or SlurmUser, or name a log";
+            "{why}. Run this on the controller as root or SlurmUser, or name a log that you can read";
         NoCounts(why: Box<AuditError>, path: PathBuf) =>
             "{why}; RefusalCounts={}: no such file. Run this on the controller", path.display();
         Counts(why: Box<AuditError>, path: PathBuf, error: io::Error) =>

@@ -302,8 +302,8 @@ fn remarks(counts: &Counts) -> Vec<String> {
     ];
     if counts.running > 0 {
         said.push(format!(
-            "jobs without an end in accounting: {}. They count as still running; 'sacctmgr show runawayjobs' lists \
-             jobs that Slurm lost",
+            "jobs without an end in accounting: {}. They count as still running, as most of them are; 'sacctmgr show \
+             runawayjobs' lists those that Slurm lost",
             counts.running
         ));
     }

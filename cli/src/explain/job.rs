@@ -104,14 +104,13 @@ pub fn explain(id: &JobId, options: Options) -> Result<Option<String>, ExplainEr
     Ok(Some(print(&told, all.len() - told.len(), options.json)?))
 }
 
-/// The report about the caller's waiting jobs.
+/// The report about a user's waiting jobs.
 ///
 /// # Errors
 /// Slurm can't be asked.
-pub fn waiting(options: Options) -> Result<String, ExplainError> {
+pub fn waiting(user_id: u32, options: Options) -> Result<String, ExplainError> {
     let mut rows = Vec::new();
-    let own = gpushare_node::user_id();
-    let waits = |row: &Row| Some(row.user_id) == own && !row.is_over() && !row.has_nodes();
+    let waits = |row: &Row| row.user_id == user_id && !row.is_over() && !row.has_nodes();
     run::lines(queue::QUEUE.0, queue::QUEUE.1, |line| {
         rows.extend(queue::row(line).filter(|row| waits(row) || row.counts()));
     })?;
@@ -122,7 +121,7 @@ pub fn waiting(options: Options) -> Result<String, ExplainError> {
     }
     if told.is_empty() && !options.json {
         return Ok(
-            "none of your jobs waits (gpushare explain JOB: any job; gpushare explain GS: all messages)\n"
+            "none of the jobs waits (gpushare explain JOB: any job; gpushare explain GS: all messages)\n"
                 .to_owned(),
         );
     }

@@ -5,12 +5,17 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use clap::{Args, ValueHint};
-use gpushare_slurm_text::{Association, Associations};
+use gpushare::submit::policy;
+use gpushare_slurm_text::{Association, Associations, Partition};
 use serde::Serialize;
 
 use super::error::ExplainError;
 use super::job::{Limit, on_gres};
+use super::outlook::Names;
 use super::{identity, settings};
+use gpushare_judge::accounting::Database;
+use gpushare_judge::options::{self, Source};
+use gpushare_judge::submission::Submission;
 use gpushare_machine::config::Config;
 use gpushare_machine::local;
 use gpushare_slurm_run::Snapshot;
@@ -18,6 +23,7 @@ use gpushare_slurm_run::run::ask;
 use gpushare_slurm_text::Settings;
 use gpushare_slurm_text::limits::ASSOCIATIONS;
 use gpushare_slurm_text::queue::Row;
+use gpushare_slurm_text::version::Release;
 use gpushare_terminal::{Answer, clean, json};
 
 /// The command line of `gpushare mine`.
@@ -78,6 +84,15 @@ pub fn run(arguments: &Arguments) -> Result<Answer, ExplainError> {
     let default = ask("sacctmgr", &["-nP", "show", "user", "where", &at, &of, "format=defaultaccount"])?;
     let default = String::from_utf8_lossy(&default).trim().to_owned();
     let (snapshot, rows, mut accounts) = (Snapshot::default(), super::job::running()?, Vec::new());
+    let counted = settings.list("AccountingStorageTRES");
+    let cluster = settings.get("ClusterName");
+    let asking = Asking {
+        config: &config,
+        release: Release::parse(&ask("sbatch", &["--version"])?)?,
+        database: Database::ask(&user, cluster, settings.default_memory(), &counted, &snapshot)?,
+        names: Names::ask(&snapshot),
+        user_id,
+    };
     for (_, one) in associations.of_user(&user) {
         let is_first = one.account.eq_ignore_ascii_case(&default);
         let mut account = Account {
@@ -87,9 +102,14 @@ pub fn run(arguments: &Arguments) -> Result<Answer, ExplainError> {
             qoses: Vec::new(),
         };
         for qos in &one.qoses {
-            let row = any_job((&user, user_id), one, qos, &settings, &snapshot);
+            let place = place(one, qos, snapshot.partitions().unwrap_or_default());
+            let row = any_job((&user, user_id), one, qos, &settings, place.as_ref());
             let limits = on_gres(&row, &rows, &snapshot)?;
-            let write = options(one, qos, is_first, &limits, &config);
+            let mut write = match &place {
+                Some(place) => options(one, qos, is_first, place, &limits, &config),
+                None => Vec::new(),
+            };
+            write.retain(|line| asking.is_accepted(line));
             let default = is_default(one, qos);
             account.qoses.push(MyQos { qos: qos.clone(), default, limits, write });
         }
@@ -102,25 +122,61 @@ pub fn run(arguments: &Arguments) -> Result<Answer, ExplainError> {
     Ok(Answer::from(if arguments.json { json::text(&mine)? } else { mine.text() }))
 }
 
+/// What decides whether a line that is shown would work.
+struct Asking<'a> {
+    config: &'a Config,
+    release: Release,
+    database: Database,
+    names: Names,
+    user_id: u32,
+}
+
+impl Asking<'_> {
+    /// Whether the plugin and Slurm would accept a job with these options.
+    fn is_accepted(&self, options: &str) -> bool {
+        let words: Vec<Vec<u8>> = options.split(' ').map(|word| word.as_bytes().to_vec()).collect();
+        let read = options::split(&words, self.release, Source::Line);
+        let Ok(job) = read.and_then(|(given, _)| Submission::new(&given, self.release)) else { return false };
+        let request = job.request(self.release.spelling(), self.user_id);
+        let database = &self.database;
+        let verdict = policy::judge(&request, &self.config.policy, &database);
+        matches!(verdict, policy::Verdict::Accept(_)) && self.names.refused(&request).is_none()
+    }
+}
+
+/// Where a job of the QOS may run: the association's partition, or else the default one or the first that admits it.
+#[derive(Debug, PartialEq, Eq)]
+struct Place {
+    partition: String,
+    /// A job that names none goes there.
+    is_default: bool,
+}
+
+fn place(one: &Association, qos: &str, partitions: &[Partition]) -> Option<Place> {
+    if !one.partition.is_empty() || partitions.is_empty() {
+        return Some(Place { partition: one.partition.clone(), is_default: one.partition.is_empty() });
+    }
+    let admit = || partitions.iter().filter(|partition| partition.admits(qos));
+    let found = admit().find(|partition| partition.is_default).or_else(|| admit().next())?;
+    Some(Place { partition: found.name.clone(), is_default: found.is_default })
+}
+
 /// A job that asks for one of each GRES that Slurm counts, so that every limit on one concerns it.
 fn any_job(
     (user, user_id): (&str, u32),
     one: &Association,
     qos: &str,
     settings: &Settings,
-    snapshot: &Snapshot,
+    place: Option<&Place>,
 ) -> Row {
     let of_itself = ["gres/gpumem", "gres/gpuutil"];
     let counted = settings.list("AccountingStorageTRES").into_iter();
     let counted = counted.filter(|name| name.starts_with("gres/") && !of_itself.contains(name));
-    let all = snapshot.partitions().unwrap_or_default();
-    let default = all.iter().find(|partition| partition.is_default).map(|partition| partition.name.clone());
-    let own = Some(one.partition.clone()).filter(|name| !name.is_empty());
     Row {
         user_id,
         user: user.to_owned(),
         account: one.account.clone(),
-        partition: own.or(default).unwrap_or_default(),
+        partition: place.map(|place| place.partition.clone()).unwrap_or_default(),
         qos: qos.to_owned(),
         nodes: 1,
         tres: counted.map(|name| (name.to_ascii_lowercase(), 1)).collect::<BTreeMap<_, _>>(),
@@ -133,8 +189,16 @@ fn is_default(one: &Association, qos: &str) -> bool {
     one.default_qos.eq_ignore_ascii_case(qos) || one.default_qos.is_empty() && one.qoses.len() == 1
 }
 
-/// What to write, for each type that the limits allow; without a limit on a type, for any GPU.
-fn options(one: &Association, qos: &str, default: bool, limits: &[Limit], config: &Config) -> Vec<String> {
+/// What may be written: each type that the limits allow, or any GPU without a limit on a type; and a share, if there is
+/// a limit on shares, or nothing else.
+fn options(
+    one: &Association,
+    qos: &str,
+    default: bool,
+    place: &Place,
+    limits: &[Limit],
+    config: &Config,
+) -> Vec<String> {
     let mut begin = String::new();
     if !is_default(one, qos) {
         begin += &format!("--qos={qos} ");
@@ -142,8 +206,8 @@ fn options(one: &Association, qos: &str, default: bool, limits: &[Limit], config
     if !default {
         begin += &format!("--account={} ", one.account);
     }
-    if !one.partition.is_empty() {
-        begin += &format!("--partition={} ", one.partition);
+    if !place.is_default {
+        begin += &format!("--partition={} ", place.partition);
     }
     let spelled = |gres_type: &str| {
         let written = config.policy.types.iter().find(|written| written.eq_ignore_ascii_case(gres_type));
@@ -164,7 +228,19 @@ fn options(one: &Association, qos: &str, default: bool, limits: &[Limit], config
     if typed.count() == 0 && !no_gpu {
         found.push(format!("{begin}--gres=gpu:1"));
     }
+    let share = config.node.share_gres.as_str();
+    let limited = limits.iter().filter(|limit| limit.tres.strip_prefix("gres/") == Some(share));
+    let is_none = limited.clone().any(|limit| limit.limit == 0);
+    if config.places_anywhere() && !is_none && (limited.count() > 0 || limits.is_empty()) {
+        found.push(format!("{begin}--gres={share}:{}", some_units(config)));
+    }
     found
+}
+
+/// The units of a small share.
+fn some_units(config: &Config) -> u64 {
+    let shares = &config.policy.shares;
+    shares.sizes.iter().min().copied().or(shares.most.map(|most| (most / 4).max(1))).unwrap_or(1)
 }
 
 /// How to ask for a part of a GPU, and where one can.
@@ -235,8 +311,33 @@ mod tests {
             (one("normal", ""), true, &[], vec!["--qos=two --gres=gpu:1"]),
             (one("two", ""), true, &[limit("gres/gpu", 0)], vec![]),
         ] {
-            assert_eq!(options(&association, "two", default, limits, &config), expected);
+            let partition = association.partition.clone();
+            let place = Place { is_default: partition.is_empty(), partition };
+            assert_eq!(options(&association, "two", default, &place, limits, &config), expected);
         }
+        let shares = Config::parse("Placement=follow\nUnitsPerGpu=100").unwrap();
+        let (of_shares, place) =
+            ([limit("gres/mps", 200)], Place { partition: "q".into(), is_default: false });
+        let both = options(&one("two", ""), "two", true, &place, &of_shares, &shares);
+        assert_eq!(both, ["--partition=q --gres=gpu:1", "--partition=q --gres=mps:25"]);
+    }
+
+    #[test]
+    fn a_qos_is_tried_where_it_is_admitted() {
+        let partition = |name: &str, is_default, allowed: &[&str]| Partition {
+            name: name.to_owned(),
+            is_default,
+            allowed: allowed.iter().map(|qos| (*qos).to_owned()).collect(),
+            ..Partition::default()
+        };
+        let all =
+            [partition("a", false, &["x"]), partition("p", true, &["normal"]), partition("b", false, &["x"])];
+        let found = |qos: &str| {
+            place(&Association::default(), qos, &all).map(|place| (place.partition, place.is_default))
+        };
+        assert_eq!(found("normal"), Some(("p".to_owned(), true)));
+        assert_eq!(found("x"), Some(("a".to_owned(), false)));
+        assert_eq!(found("y"), None);
     }
 
     #[test]

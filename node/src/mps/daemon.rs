@@ -74,11 +74,16 @@ impl LockedDaemon<'_> {
     /// Checks that the daemon answers, and gives it exactly the limits of its jobs.
     ///
     /// # Errors
-    /// It is stopped or dead, does not answer, has a server with a fatal error, or refuses the limits; or its
-    /// state can't be written.
+    /// It is stopped or dead, has no socket, does not answer, has a server with a fatal error, or refuses the limits; or
+    /// its state can't be written.
     pub fn check(&mut self, process: Process, jobs: Vec<Entry>) -> Result<(), MpsError> {
         if let Some(state) = process::is_stuck(process.pid) {
             return Err(MpsError::NotRunning(process.pid, state));
+        }
+        // What the job's programs look for; this process asks through another. One that is starting has none yet.
+        if !self.state.starting && reach::reach(&self.daemon.folder(&self.config.mps_dir), false).has_ended()
+        {
+            return Err(MpsError::NoSocket(process.pid));
         }
         let control = self.control();
         let servers = control.servers()?;

@@ -39,6 +39,7 @@ gpushare::errors! {
         InUse(jobs: Vec<JobKey>, why: Box<MpsError>) => "{why}; jobs that use the daemon: {}", listed(jobs);
         Faulty(pid: u32) =>
             "MPS server {pid} had a fatal error, in which all its programs lost the GPU";
+        NoSocket(pid: u32) => "MPS daemon {pid} has no socket any more: a program of its user has removed it";
         /// The daemon is stopped, or a zombie.
         NotRunning(pid: u32, state: char) => "MPS daemon {pid} is in state {state}, not running";
         Undead(pid: u32) => "processes of MPS daemon {pid} can't be ended";

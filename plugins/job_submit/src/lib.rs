@@ -144,8 +144,8 @@ fn follow(submission: &mut Submission, remarks: &[Remark]) {
     }
 }
 
-/// Judges an update of a job. Holding and releasing also come here, but concern no rule, so they cost nothing. A job
-/// that passed because of a reservation was held when that ended, so it is judged again when it is released.
+/// Judges an update of a job. Holding and releasing also come here, and concern no rule by themselves. But a job that
+/// passed because of a reservation was held when that ended, so it is judged again when it is released.
 ///
 /// slurmctld asks about each record of an array, under its locks, and reads a job's environment from its disk for a
 /// copy. So a job is judged as slurmctld shows it, which may be one of several things. Only if the verdict differs

@@ -35,6 +35,17 @@ pub fn state_folder() -> Option<PathBuf> {
     path_of(bytes)
 }
 
+/// Whether a held job whose nice value changes is released: priority/basic then gives it a priority of 2 or more
+/// (src/slurmctld/job_mgr.c, `_update_job`).
+pub fn nice_releases() -> bool {
+    let configuration = &raw const slurm_sys::slurm_conf;
+    // SAFETY: as in `slurm_conf`; callers of job_submit and job_modify hold slurmctld's configuration lock.
+    let plugin = unsafe { (*configuration).priority_type };
+    // SAFETY: as in `slurm_conf`.
+    let name = unsafe { text::bytes(plugin) };
+    name == Some(b"priority/basic")
+}
+
 /// When this slurmctld took control, in seconds since 1970; 0 for a standby, and for a moment at the start
 /// (src/slurmctld/controller.c, `main`; 24.11 and later: also after a reconfiguration that failed).
 pub fn control_time() -> i64 {

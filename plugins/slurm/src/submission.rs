@@ -9,7 +9,7 @@ use gpushare::submit::request::{Amounts, Batch, Field, LONGEST, Memory, Request}
 use slurm_sys::job_desc_msg_t;
 
 use crate::accounting::alternate;
-use crate::text;
+use crate::{daemon, text};
 
 mod existing;
 mod shown;
@@ -369,8 +369,8 @@ fn request_of(job: &job_desc_msg_t) -> Request<'_> {
         nodes_follow_tasks: says(slurm_sys::JOB_MOST_NODES_ARE_TASKS),
         spread: says(slurm_sys::JOB_SPREAD),
         enforces_binding: says(slurm_sys::JOB_ENFORCES_BINDING),
-        // Under priority/basic, a held job whose nice value changes has the priority 2 or more.
-        releases: number(job.priority).is_some_and(|priority| priority > 0) || number(job.nice).is_some(),
+        releases: number(job.priority).is_some_and(|priority| priority > 0)
+            || (number(job.nice).is_some() && daemon::nice_releases()),
         starts_again: small(job.requeue).is_some_and(|requeue| requeue != 0),
         recurs: says(slurm_sys::JOB_OF_CRONTAB),
         cpus_per_task: small(job.cpus_per_task),

@@ -19,7 +19,8 @@ pub const NOTICE: &str = "the MPS daemon that your jobs on this GPU share had en
 const SLURMS: [&str; 2] = ["SLURM_CONF", "SLURMD_NODENAME"];
 /// How many times `MpsTimeout` a daemon's start may take: it may have to be started without systemd then.
 const TIMES: u32 = 2;
-const LEAST: Duration = Duration::from_secs(1);
+/// An earlier daemon may need two seconds to quit.
+const LEAST: Duration = Duration::from_secs(3);
 
 /// What the job's programs must find to reach their daemon, and whether it was started again. As root.
 pub fn daemon(config: &NodeConfig, entry: &Entry, step: Step) -> (Option<Reach>, bool) {
@@ -40,7 +41,8 @@ pub fn daemon(config: &NodeConfig, entry: &Entry, step: Step) -> (Option<Reach>,
     prolog.envs(SLURMS.iter().filter_map(|name| Some((name, std::env::var_os(name)?))));
     let answer = ask(&mut prolog, "", LEAST + TIMES * config.mps_timeout);
     let reach = found();
-    let is_healed = !reach.has_ended();
+    // Without an answer the new daemon may have no limits.
+    let is_healed = answer.is_ok() && !reach.has_ended();
     if !is_healed {
         let why = answer.map_or_else(|error| error.to_string(), |answer| answer.first_line());
         log::error!("spank/gpushare: job {}: its MPS daemon can't be started again: {why}", entry.key.id);

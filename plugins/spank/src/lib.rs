@@ -5,7 +5,7 @@
 //!
 //! | hook | process, user | here |
 //! |---|---|---|
-//! | `init` | slurmstepd, root | read gpushare.conf; keep users out of Slurm's cgroups (22.05); close others' GPUs |
+//! | `init` | slurmstepd, root | read gpushare.conf; keep users out of cgroups (22.05); close others' GPUs; [`heal`] |
 //! | `user_init` | slurmstepd, effective user is the job's | read what the job has ([`step`]), set its environment |
 //! | `task_post_fork` | slurmstepd, root; the task waits | after the last task: put the fence up, note the outcome |
 //! | `task_init` | the task, as the job's user | read the outcome, check every GPU, set the environment |

@@ -19,7 +19,7 @@ const USERS: usize = 8;
 pub fn text(told: &[Told], more: usize) -> String {
     let mut text = told.iter().map(one).collect::<Vec<_>>().join("\n");
     if more > 0 {
-        let _ = writeln!(text, "\n{more} more jobs of this number; name one, such as 12_3");
+        let _ = writeln!(text, "\n{more} more; name one, such as 12 or 12_3");
     }
     text
 }
@@ -29,7 +29,9 @@ fn one(told: &Told) -> String {
     let mut lines = Vec::new();
     match what {
         What::Waits { reason, because, expected, asks, limits, smaller, notes } => {
-            lines.extend(limits.iter().find_map(answer));
+            // A job that is held or waits for a time doesn't start when GPUs are free.
+            let by_limits = reason::is_limit(reason) || ["Resources", "Priority", "None"].contains(&reason.as_str());
+            lines.extend(limits.iter().find_map(answer).filter(|_| by_limits));
             lines.push(format!("job {job} of {user} waits ({reason}): {because}"));
             lines.push(format!("  asks for: {}", amounts(asks)));
             lines.extend(limits.iter().flat_map(limit));
@@ -206,11 +208,19 @@ fn outlook(limits: &[Limit], smaller: Option<&Smaller>, reason: &str, job: &str)
             let mut lines =
                 vec![format!("  these limits let a job with {gres}:{gpus} start now, if a node has it free")];
             lines.extend(
-                options.as_ref().map(|options| format!("  try: {options} (a new job; then `scancel {job}`)")),
+                options.as_ref().map(|options| {
+                    format!("  try: {options} (a new job; then `scancel {}`)", in_a_shell(job))
+                }),
             );
             lines
         }
     }
+}
+
+/// As scancel(1) takes it in a shell: without the `%2` of an array's tasks, and quoted.
+fn in_a_shell(job: &str) -> String {
+    let without = job.split_once('%').map_or_else(|| job.to_owned(), |(tasks, _)| format!("{tasks}]"));
+    if without.contains('[') { format!("'{without}'") } else { without }
 }
 
 fn place(place: &Place, job: &str) -> String {
