@@ -74,8 +74,8 @@ impl LockedDaemon<'_> {
     /// Checks that the daemon answers, and gives it exactly the limits of its jobs.
     ///
     /// # Errors
-    /// It is stopped or dead, has no socket, does not answer, has a server with a fatal error, or refuses the limits; or
-    /// its state can't be written.
+    /// It is stopped or dead, has no socket, does not answer, has a server with a fatal error, or refuses the limits;
+    /// or its state can't be written.
     pub fn check(&mut self, process: Process, jobs: Vec<Entry>) -> Result<(), MpsError> {
         if let Some(state) = process::is_stuck(process.pid) {
             return Err(MpsError::NotRunning(process.pid, state));
