@@ -54,7 +54,7 @@ RULES = {
     "capitals-in-qos": Case("GS101", "--qos=QOS_Lafferty --gres=gpu:2"),
     "foreign": Case("GS103", f"{QOS} --gres=gpu:3090:1"),
     "hash-look-alike": Case("GS102", f"{QOS} --gres=gpu:mAA0zxtUzzzz:1"),
-    "unreadable": Case("GS104", f"{QOS} --gres=gpu:a40=x=1", old=CLIENT),
+    "unreadable": Case("GS104", f"{QOS} --gres=gpu:a40=x=1"),
     "type-with-a-colon": Case("GS102", f"{QOS} --gres=gpu:a40:1:1", old=CLIENT),
     "ntasks-per-gpu": Case("GS105", f"{QOS} -n4 --ntasks-per-gpu=2"),
     "ntasks-per-gpu-typed": Case(ACCEPTED, f"{QOS} --gpus=a40:2 --ntasks-per-gpu=2"),
