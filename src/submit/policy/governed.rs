@@ -33,9 +33,9 @@ impl Policy {
         let limits =
             |gres| accounting.limits_all(qos, gres) || accounting.typed_limits(qos, gres).next().is_some();
         // A limit of 0 forbids shares, and one on minutes doesn't say how many.
-        let some = |count: Option<u64>| count.is_some_and(|count| count > 0);
+        let some = |count: Option<u64>| count.unwrap_or_default() > 0;
         let allows = |gres| {
-            let all = accounting.limit_on_all(qos, gres).is_some_and(some);
+            let all = some(accounting.limit_on_all(qos, gres).flatten());
             all || accounting.typed_limits(qos, gres).any(|limit| some(limit.count))
         };
         let deny = self.foreign_types == ForeignTypes::Deny && self.gres.has(GPU);
