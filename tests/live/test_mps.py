@@ -306,7 +306,8 @@ def test_a_script_that_ends_the_daemon_is_named(node):
     if node.cgroup == "v1":  # slurmstepd isn't in the step's cgroup yet
         assert state == "COMPLETED" and "It has been started again for this step" in said, said
         return
-    assert state == "FAILED" and "its MPS daemon has ended" in said and "your next job here starts it again" in said, said
+    assert state == "FAILED" and "its MPS daemon has ended" in said, said
+    assert "your next job here starts it again" in said, said
     following = node.sbatch(QUARTER, script=CLIENT)
     node.finished(following)
     assert NO_SERVER in node.output(following), node.output(following)
