@@ -10,6 +10,7 @@ use gpushare_node::gpu::Roots;
 use gpushare_node::job::{JobKey, NodeJob, Noted, id_and_restart};
 use gpushare_node::ledger::{Entry, Ledger};
 use gpushare_node::memory;
+use gpushare_node::mps::service::Daemon;
 use gpushare_node::mps::{self, MpsError, Prepared};
 use gpushare_node::nvml::Nvml;
 use gpushare_node::nvml::answer::Measured;
@@ -220,6 +221,11 @@ fn restart_daemon() -> Result<(), RunError> {
     let restart = || {
         let config = config(&slurm_conf(), node_name().as_deref())?;
         let Some(entry) = ledger.find(id)? else { return Ok(()) };
+        // The job's steps look for the daemon in the entry: not for one of another `Mps` or `MpsDir`.
+        let folder = Daemon::of(&entry, config.mps).map(|daemon| daemon.folder(&config.mps_dir));
+        if folder != entry.given.daemon {
+            return Ok(());
+        }
         match mps::prepare(&config, &ledger, &entry).map_err(WorkError::NoDaemon)? {
             Prepared::None | Prepared::There => {}
             Prepared::Started(started) => report::started(id, &started),

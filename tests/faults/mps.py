@@ -244,6 +244,28 @@ def test_a_socket_that_its_user_has_removed(control):
     node.check_empty()
 
 
+def test_heal_starts_no_daemon_that_the_job_does_not_look_for(control):
+    """MpsDir has changed since the job's start; with the old value its daemon is started again."""
+    node = MpsNode(control, 1)
+    folder, old = started(node, 1)
+    os.kill(old[0], signal.SIGKILL)
+    (folder / "pipe/control").unlink()
+    wait(lambda: not alive(*old), "the daemon's end")
+
+    def heal():
+        command = [node.programs / "gpushare-prolog", "heal"]
+        subprocess.run(command, env=node.variables(1, user=ALICE), check=True, capture_output=True)
+
+    node.configure("MpsDir=/run/elsewhere")
+    heal()
+    assert strangers() == {}
+    node.configure()
+    heal()
+    assert alive(*node.daemon(folder)) and (folder / "pipe/control").is_socket()
+    node.epilog(1)
+    node.check_empty()
+
+
 def test_refuses_quit(control):
     """Then it is ended without being asked."""
     node = MpsNode(control, how="refuse-quit")

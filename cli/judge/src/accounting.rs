@@ -145,6 +145,16 @@ impl Database {
         self.user.as_bytes()
     }
 
+    /// The account of a job that names none.
+    pub fn default_account(&self) -> &[u8] {
+        &self.default_account
+    }
+
+    /// The user's associations in every account.
+    pub fn of_user(&self) -> impl Iterator<Item = &Association> {
+        self.facts.associations.of_user(&self.user).map(|(_, one)| one)
+    }
+
     /// The association that Slurm uses: the one for the first partition, otherwise the one for all partitions.
     fn association(&self, request: &Request) -> Option<(usize, &Association)> {
         self.association_in(request, self.first_partition(request))

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueHint};
 use gpushare::submit::policy;
-use gpushare_slurm_text::{Association, Associations, Partition};
+use gpushare_slurm_text::{Association, Partition};
 use serde::Serialize;
 
 use super::error::ExplainError;
@@ -21,7 +21,6 @@ use gpushare_machine::local;
 use gpushare_slurm_run::Snapshot;
 use gpushare_slurm_run::run::ask;
 use gpushare_slurm_text::Settings;
-use gpushare_slurm_text::limits::ASSOCIATIONS;
 use gpushare_slurm_text::queue::Row;
 use gpushare_slurm_text::version::Release;
 use gpushare_terminal::{Answer, clean, json};
@@ -77,12 +76,6 @@ pub fn run(arguments: &Arguments) -> Result<Answer, ExplainError> {
     let config = local::config(arguments.conf.as_deref())?.unwrap_or_default();
     let settings = settings()?;
     let (user, user_id) = identity(arguments.user.as_deref())?;
-    let (at, of) = (format!("cluster={}", settings.get("ClusterName")), format!("user={user}"));
-    let (program, fields) = ASSOCIATIONS;
-    let text = ask(program, &[fields, &["where", &at, &of]].concat())?;
-    let associations = Associations::read(&String::from_utf8_lossy(&text));
-    let default = ask("sacctmgr", &["-nP", "show", "user", "where", &at, &of, "format=defaultaccount"])?;
-    let default = String::from_utf8_lossy(&default).trim().to_owned();
     let (snapshot, rows, mut accounts) = (Snapshot::default(), super::job::running()?, Vec::new());
     let counted = settings.list("AccountingStorageTRES");
     let cluster = settings.get("ClusterName");
@@ -93,8 +86,8 @@ pub fn run(arguments: &Arguments) -> Result<Answer, ExplainError> {
         names: Names::ask(&snapshot),
         user_id,
     };
-    for (_, one) in associations.of_user(&user) {
-        let is_first = one.account.eq_ignore_ascii_case(&default);
+    for one in asking.database.of_user() {
+        let is_first = one.account.as_bytes().eq_ignore_ascii_case(asking.database.default_account());
         let mut account = Account {
             account: one.account.clone(),
             partition: one.partition.clone(),

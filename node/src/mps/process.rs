@@ -78,7 +78,7 @@ fn processes() -> impl Iterator<Item = u32> {
     names.filter_map(|found| found.file_name().to_str()?.parse().ok())
 }
 
-/// Whether the process ends within `patience`, which nobody tells it to.
+/// Whether the process ends by itself within `patience`.
 pub fn ends_by_itself(process: Process, patience: Duration) -> bool {
     let end = Instant::now() + patience;
     loop {

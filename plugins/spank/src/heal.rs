@@ -26,8 +26,9 @@ const LEAST: Duration = Duration::from_secs(3);
 pub fn daemon(config: &NodeConfig, entry: &Entry, step: Step) -> (Option<Reach>, bool) {
     let Some(folder) = entry.given.daemon.as_deref() else { return (None, false) };
     let found = || reach(folder, config.on_mps_failure == OnMpsFailure::Run);
-    if !found().has_ended() {
-        return (Some(found()), false);
+    let first = found();
+    if !first.has_ended() {
+        return (Some(first), false);
     }
     let mut prolog = program(&installed(&own(), "gpushare-prolog"));
     let numbers = [

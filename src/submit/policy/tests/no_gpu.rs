@@ -23,6 +23,7 @@ proptest::proptest! {
         }
         let sites = [
             "", "GetUserEnv=drop", "QOS=* ArrayTasks=4", "GpuPartitions=*", "ShareReservations=x", "MaxCPUsPerGpu=1",
+            "ShareSizes=20,40", "ShareOnlyPartitions=*", "UnitsPerGpu=80", "MemoryGRES=gpumem\nMemPerUnit=500\nPlacement=own\nShareGRES=gpushare\nUnitsPerGpu=80",
             "GovernedAccounts=*", "GovernedPartitions=*", "GovernedQOS=*", "ExemptReservations=x", "Mode=default",
         ];
         let nothing_is_looked_up = Table { names: false, associations: false, ..TABLE };
