@@ -66,11 +66,11 @@ def perform(cluster, step):
         if step.said[0].startswith("#!"):
             cluster.ok(f"cat >{name}", step.who, stdin="\n".join(step.said) + "\n")
             return
-    output = None
+    outputs = []
 
     def is_said():
-        nonlocal output
         output, good = run(cluster, step)
+        outputs.append(output)
         return step.is_said(output) and (good or step.said)
 
     try:
@@ -78,7 +78,7 @@ def perform(cluster, step):
             assert step.looks
             cluster.wait(is_said, where)
     except AssertionError:
-        raise AssertionError(f"{where}\nprints\n{output}") from None
+        raise AssertionError(f"{where}\nprints at first\n{outputs[0]}\nand last\n{outputs[-1]}") from None
 
 
 def go_through(cluster, page, sections):

@@ -129,7 +129,9 @@ fn of_record(record: &Record, job: &Row, known: &Known, rows: &[Row]) -> Vec<Lim
     let mut limits = Vec::new();
     for (field, scope) in FIELDS {
         let Some(counts) = record.fields.get(field) else { continue };
-        for (tres, (limit, used)) in counts {
+        // A limit on a type says more than one on all GPUs, which 22.05 needs beside it.
+        let (any_gpu, of_type): (Vec<_>, Vec<_>) = counts.iter().partition(|(tres, _)| *tres == "gres/gpu");
+        for (tres, (limit, used)) in of_type.into_iter().chain(any_gpu) {
             let asks = asks(job, tres, scope);
             if let (Some(limit), true) = (*limit, asks > 0) {
                 limits.push(one(record, (field, scope), tres, (limit, *used), asks, (job, known, rows)));
