@@ -76,7 +76,8 @@ pub fn run(arguments: &Arguments) -> Result<String, ConfError> {
             let bills = requirements::billing(&config, &slurm);
             Ok(head(&shown, "slurm.conf")
                 + &lines::of(&requirements, File::Slurm, &slurm)
-                + &lines::bills(&bills))
+                + &lines::bills(&bills)
+                + &lines::spread(&requirements::filled_in_order(&config, &slurm)))
         }
         Command::Cgroup => {
             let slurm = ask()?;

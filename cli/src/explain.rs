@@ -86,12 +86,24 @@ pub fn run(arguments: Arguments) -> Result<Answer, ExplainError> {
             let (_, user_id) = identity(arguments.user.as_deref())?;
             Ok(accepted(job::waiting(user_id, options)?))
         }
-        Some(named) => {
-            let said = named.iter().map(|one| one.text(options)).collect::<Result<Vec<_>, _>>()?;
-            Ok(accepted(said.join("\n")))
-        }
+        Some(named) => each(&named, options),
         None => judge(&words, arguments.user.as_deref(), conf),
     }
+}
+
+/// All that is named: what isn't found keeps nothing else from being told.
+fn each(named: &[Named], options: job::Options) -> Result<Answer, ExplainError> {
+    let (mut said, mut status) = (Vec::new(), 0);
+    for one in named {
+        match one.text(options) {
+            Err(reason) if named.len() > 1 => {
+                said.push(format!("{reason}\n"));
+                status = 2;
+            }
+            other => said.push(other?),
+        }
+    }
+    Ok(Answer { text: said.join("\n"), status })
 }
 
 /// Allows options after a number. Words after a script belong to the script.

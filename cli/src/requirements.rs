@@ -9,13 +9,13 @@ use gpushare_node::exec;
 
 use crate::slurm::Settings;
 
-mod billing;
 mod list;
+mod partitions;
 
 pub use gpushare_slurm_text::settings::is_plugin;
 
-pub use billing::{Bill, billing};
 pub use list::{limits_memory, requirements};
+pub use partitions::{Bill, billing, filled_in_order};
 
 /// A setting, and how it must be.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -58,14 +58,15 @@ pub enum Must {
     Be(&'static str),
     /// Anything except `OFF`; this value, if nothing else is wanted.
     NotOff(&'static str),
-    /// A value such as `CR_Core_Memory`.
-    CountMemory,
+    /// `SelectTypeParameters`: a value such as `CR_Core_Memory` if memory is counted, and `LL_SHARED_GRES` if shares are
+    /// to be spread.
+    Select { memory: bool, spread: bool },
     /// A number above 0; this one, if nothing else is wanted.
     Positive(u64),
     /// The path of this gpushare program, or of one of the site's programs that calls it.
     Run(&'static str),
     /// The administrator's choice; this value, if slurmctld has none.
-    Choice(&'static str),
+    Choice(String),
 }
 
 /// Whether a need is met.
@@ -78,6 +79,9 @@ pub enum Met {
     /// It depends on one of the site's programs.
     Perhaps(String),
 }
+
+/// Slurm chooses the GPU with the most units free for a share; since 23.11.
+const SPREAD: &str = "LL_SHARED_GRES";
 
 /// Words that mean an empty list, and what slurmctld counts by itself.
 const OF_ITSELF: [&str; 12] = [
@@ -121,7 +125,11 @@ impl Requirement {
             Must::Be(value) => is(settings.list(self.key).len() == value.split(',').count()
                 && value.split(',').all(|word| settings.has(self.key, word))),
             Must::NotOff(_) => is(!now.is_empty() && !settings.has(self.key, "OFF")),
-            Must::CountMemory => is(now.to_ascii_uppercase().contains("_MEMORY")),
+            Must::Select { memory: true, .. } if !now.to_ascii_uppercase().contains("_MEMORY") => is(false),
+            Must::Select { spread: true, .. } if !settings.has(self.key, SPREAD) => Met::Perhaps(format!(
+                "'{now}' lacks {SPREAD}: under Placement=follow, Slurm fills one GPU with shares before it uses the next"
+            )),
+            Must::Select { .. } => Met::Yes,
             Must::Positive(_) => is(settings.number(self.key) > 0),
             Must::Run(program) => {
                 let named = settings.all(self.key);
@@ -155,7 +163,12 @@ impl Requirement {
             Must::Be(value) => (*value).to_owned(),
             Must::NotOff(good) if self.met(settings) != Met::Yes => (*good).to_owned(),
             Must::Positive(good) if self.met(settings) != Met::Yes => good.to_string(),
-            Must::CountMemory => with_memory(now),
+            Must::Select { memory, spread } => {
+                // Without a value, Slurm counts cores and memory.
+                let counted = if *memory || now.is_empty() { with_memory(now) } else { now.to_owned() };
+                let more = *spread && !settings.has(key, SPREAD);
+                if more { format!("{counted},{SPREAD}") } else { counted }
+            }
             Must::NotOff(_) | Must::Positive(_) => now.to_owned(),
             Must::Run(program) => match self.met(settings) {
                 Met::Perhaps(_) => return None,
@@ -164,7 +177,7 @@ impl Requirement {
                 Met::Yes => settings.all(key).join(&format!("\n{key}=")),
             },
             Must::Choice(_) if !matches!(now, "" | "0") => now.to_owned(),
-            Must::Choice(good) => (*good).to_owned(),
+            Must::Choice(good) => good.clone(),
         };
         Some(format!("{key}={value}"))
     }

@@ -43,6 +43,11 @@ impl Slurm {
         Ok(slurm)
     }
 
+    /// The nodes of a partition.
+    pub fn nodes_of<'s>(&'s self, partition: &'s str) -> impl Iterator<Item = &'s Node> {
+        self.nodes.iter().filter(move |node| node.partitions.iter().any(|name| name == partition))
+    }
+
     /// Whether the cluster has a database, or is one that doesn't exist yet. Without one it has no QOSes and no
     /// accounts, and slurmctld doesn't start if it shall count GPUs.
     pub fn has_accounting(&self) -> bool {

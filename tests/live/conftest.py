@@ -143,6 +143,8 @@ checked_shares = placed_clusters(
 configured = placed_clusters(
     "conf", ["follow-mps", "follow-shard", "own", "override"], example, cgroups=["v2"], in_turn=True,
 )
+# The same, for what shares cost.
+weighed = placed_clusters("wt", ["follow-mps", "own", "override"], example, cgroups=["v2"])
 misha_check = clusters("chks-broken", conf=MISHA, cgroup="v2", in_turn=True)
 check_broken = clusters("chk-broken", conf=[EXAMPLES / "follow-mps"], cgroup="v2", in_turn=True)
 # With a second class of devices that Slurm fences.

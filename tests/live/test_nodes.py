@@ -457,3 +457,41 @@ def test_whole_gpus_beside_shares_on_several_nodes(nodes):
     text = cluster.wait(lambda: cluster.output(whole[0]).count("open=") == 2 and cluster.output(whole[0]), "its output")
     for node, gpus in nodes.of(whole[0]).items():
         assert re.search(rf"at {node} .*open={gpus[0]} ", text), text
+
+
+def full_while_another_is_empty(nodes):
+    """Whether a GPU has more units than it has, though another one has enough free."""
+    units = [units for of_node in nodes.assigned(nodes.entries()).values() for units in of_node]
+    return max(units) > nodes.share.full
+
+
+def test_lln_keeps_shares_from_meeting_where_another_node_is_empty(nodes):
+    """As `gpushare conf slurm` and `gpushare check` say. Slurm counts units, so by itself it fills n1 first."""
+    cluster = nodes.cluster
+    if cluster.kind == "follow-mps":
+        pytest.skip("Slurm chooses the GPU, too")
+    line = "# Add to PartitionName=p: LLN=YES"
+    assert line in cluster.ok("gpushare conf slurm") and "LLN" in cluster.ok("gpushare check --all", node="n1")
+    # In eightieths of a GPU: four fill n1 but for its rests, and the fifth fits a GPU of any other node.
+    shares = [f"--gres={nodes.share.gres}:{nodes.share.full * part // 80}" for part in (65, 65, 65, 65, 38)]
+
+    def all_at_once():
+        for share in shares:
+            nodes.submit("-xn3", share)
+        met = full_while_another_is_empty(nodes)
+        cluster.cancel_all()
+        nodes.wait_empty()
+        return met
+
+    assert all_at_once(), "what LLN is for"
+    before = cluster.ok("cat /etc/slurm/nodes.conf") + "\n"
+    try:
+        cluster.ok("sed -i '/^PartitionName=p /s/$/ LLN=YES/' /etc/slurm/nodes.conf; /lab/service restart slurmctld")
+        cluster.wait(nodes.are_idle, "idle nodes")
+        assert not all_at_once()
+        assert line not in cluster.ok("gpushare conf slurm")
+        assert " LLN " not in cluster.ok("gpushare check --all", node="n1")
+    finally:
+        cluster.write("/etc/slurm/nodes.conf", before)
+        cluster.ok("/lab/service restart slurmctld")
+        cluster.wait(nodes.are_idle, "idle nodes")

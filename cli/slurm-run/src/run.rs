@@ -8,6 +8,8 @@ use gpushare_node::exec::{AskError, Asked};
 
 /// More than the associations and QOSes of any site, or 10,000 nodes.
 const LONGEST: usize = 64 << 20;
+/// How much of a command a message has.
+const LONGEST_NAMED: usize = 60;
 /// Longer than a busy slurmctld or slurmdbd needs.
 const PATIENCE: Duration = Duration::from_secs(120);
 
@@ -63,10 +65,22 @@ pub fn succeeded(program: &str, arguments: &[&str], answer: Output) -> Result<Ve
         let text =
             String::from_utf8_lossy(if complaints.trim_ascii().is_empty() { &output } else { &complaints });
         let reason = text.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or("no reason given");
-        let command = format!("{program} {}", arguments.join(" "));
+        let command = named(program, arguments);
         return Err(ProgramError::Failed { command, status, said: reason.to_owned() });
     }
     Ok(output)
+}
+
+/// The command as a message names it, without a format that fills lines.
+fn named(program: &str, arguments: &[&str]) -> String {
+    let mut command = program.to_owned();
+    for argument in arguments {
+        if command.len() + argument.len() > LONGEST_NAMED {
+            return command + " …";
+        }
+        command = format!("{command} {argument}");
+    }
+    command
 }
 
 /// Passes on the output of one of Slurm's commands, line by line, if it grows with a cluster's jobs and so shouldn't be

@@ -54,6 +54,11 @@ impl Node {
         Some(parts.map_or(reason, |(why, _)| why))
     }
 
+    /// Whether it has any of a GRES.
+    pub fn has(&self, gres: &str) -> bool {
+        self.gres.iter().any(|(name, _, count)| name == gres && *count > 0)
+    }
+
     /// The type of its GPU with this index, in lowercase: as Slurm says of a GPU in use, or if the node has only one.
     /// `None` if that is unknown or the GPU has none.
     pub fn type_of(&self, index: u32) -> Option<String> {

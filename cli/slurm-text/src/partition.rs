@@ -29,6 +29,8 @@ pub struct Partition {
     pub memory: DefaultMemory,
     /// Whether every job gets whole nodes.
     pub whole_nodes: bool,
+    /// `LLN`: whether Slurm chooses the nodes with the fewest CPUs in use.
+    pub least_loaded: bool,
     /// `Alternate`, perhaps empty, if it takes no jobs.
     pub passes_to: Option<String>,
 }
@@ -56,6 +58,7 @@ impl Partition {
             own,
             memory: default_memory(|key| value(line, key).unwrap_or_default()),
             whole_nodes: value(line, "OverSubscribe") == Some("EXCLUSIVE"),
+            least_loaded: value(line, "LLN") == Some("YES"),
             passes_to: takes_none.then(|| alternate.to_owned()),
         })
     }

@@ -38,6 +38,7 @@ pub fn findings(config: &Config, slurm: &Slurm, reach: &Reach, hooks: bool, on_n
     }
     if reach.slurmctld.is_ok() {
         findings.extend(billing(config, slurm));
+        findings.extend(spread(config, slurm));
         findings.extend(login_shells(config, &slurm.settings));
         findings.extend(epilogs_as_users(config, &slurm.settings));
         findings.extend(device_memory(config, &slurm.settings));
@@ -179,8 +180,17 @@ fn named<'n>(
 fn billing(config: &Config, slurm: &Slurm) -> Vec<Finding> {
     let about = "TRESBillingWeights";
     let bills = requirements::billing(config, slurm);
-    let (met, unmet): (Vec<_>, Vec<_>) = bills.into_iter().partition(|bill| bill.met);
     let mut findings: Vec<Finding> = Vec::new();
+    let gres = &config.node.share_gres;
+    findings.extend(bills.iter().filter(|bill| bill.unknown).map(|bill| {
+        let said = format!(
+            "partition {} has shares of GPUs whose type Slurm doesn't know: they cost nothing in fair-share unless you \
+             add GRES/{gres}=, the type's weight divided by UnitsPerGpu",
+            bill.partition
+        );
+        Finding::unknown(about, said)
+    }));
+    let (met, unmet): (Vec<_>, Vec<_>) = bills.into_iter().partition(|bill| bill.met);
     if !met.is_empty() && unmet.is_empty() {
         let names: Vec<String> = met.into_iter().map(|bill| bill.partition).collect();
         findings.push(Finding::ok(about, format!("as GpuWeight says, in {}", listed(&names))));
@@ -192,6 +202,23 @@ fn billing(config: &Config, slurm: &Slurm) -> Vec<Finding> {
         Finding::wrong(about, said, fix)
     }));
     findings
+}
+
+/// Partitions in which shares meet on a full node while another is empty.
+fn spread(config: &Config, slurm: &Slurm) -> Option<Finding> {
+    let partitions: Vec<String> =
+        requirements::filled_in_order(config, slurm).into_iter().map(str::to_owned).collect();
+    (!partitions.is_empty()).then(|| {
+        Finding::unknown(
+            "LLN",
+            format!(
+                "not set for {}: Slurm fills one node with shares before the next, and the last ones find no GPU with \
+                 enough units; LLN=YES in the partition's line of slurm.conf spreads them (and its other jobs) over the \
+                 nodes",
+                listed(&partitions)
+            ),
+        )
+    })
 }
 
 /// Whether users' processes run outside of all jobs. `None` if gpushare fences nothing.

@@ -35,20 +35,38 @@ fn line(requirement: &Requirement, slurm: &Slurm) -> String {
 /// printed as it is.
 pub fn bills(bills: &[Bill]) -> String {
     let mut text = String::new();
-    for Bill { partition, met, line } in bills {
+    for Bill { partition, met, line, unknown } in bills {
         if text.is_empty() {
             text += "\n# What a second on a GPU counts, by its type, also for a job that names no type. A resource \
                      that is not in\n# the list counts nothing; you may add CPU=1.0 or Mem=0.25G. Restart slurmctld \
                      after a change: with a new type\n# in the list, scontrol reconfigure ends the slurmctld of \
                      22.05.\n";
         }
+        if *unknown {
+            text += "# Shares count nothing unless a partition that has them also has GRES/NAME=, the weight of a \
+                     GPU divided by\n# UnitsPerGpu.\n";
+        }
         text += &match (partition.as_str(), met) {
             ("DEFAULT", _) => {
                 format!("# It applies to the partitions that follow.\nPartitionName=DEFAULT {line}\n")
             }
+            (name, _) if *unknown => format!("# PartitionName={name}, with what its shares weigh: {line}\n"),
             (name, true) => format!("# PartitionName={name} has it: {line}\n"),
             (name, false) => format!("# Add to PartitionName={name}: {line}\n"),
         };
     }
     text
+}
+
+/// What spreads shares over nodes.
+pub fn spread(partitions: &[&str]) -> String {
+    let lines = partitions.iter().map(|name| format!("# Add to PartitionName={name}: LLN=YES\n"));
+    let lines: String = lines.collect();
+    if lines.is_empty() {
+        return lines;
+    }
+    format!(
+        "\n# Without it, Slurm fills one node with shares before it uses the next, and the last ones find no GPU with \
+         enough\n# units while other nodes are empty. It also spreads the partition's other jobs.\n{lines}"
+    )
 }

@@ -142,6 +142,9 @@ fn none_of(there: &ManagedQos) -> String {
 
 /// The text for people.
 pub fn text(shown: &[Shown]) -> String {
+    if shown.is_empty() {
+        return "gpushare.conf manages no QOS (what you may use: gpushare mine)\n".to_owned();
+    }
     shown.iter().map(paragraph).collect()
 }
 

@@ -7,6 +7,7 @@ use gpushare_qos::config::value::Value;
 
 use super::{File, Must, Requirement};
 use crate::slurm::Slurm;
+use gpushare_slurm_text::version::{Release, Version};
 
 /// All settings, in the order in which an administrator would read slurm.conf. `hooks`: plugstack.conf has
 /// spank_gpushare_prolog.so.
@@ -19,10 +20,10 @@ pub fn requirements(config: &Config, slurm: &Slurm, hooks: bool) -> Vec<Requirem
     if slurm.has_accounting() {
         requirements.push(enforcement());
         requirements.extend(counted(config, slurm));
-        requirements.extend(memory(config));
         requirements.extend(preemption(config, slurm));
         requirements.extend(priority(config, slurm));
     }
+    requirements.extend(select(config, slurm));
     requirements.extend(nodes(config, slurm, hooks));
     requirements
 }
@@ -100,10 +101,21 @@ pub fn limits_memory(config: &Config) -> bool {
 }
 
 /// Limits on memory count what jobs are allocated, and Slurm allocates no memory unless it is a consumable resource.
-fn memory(config: &Config) -> Option<Requirement> {
-    let why = "limits on memory have no effect (with it, a job that names no memory gets all of a node's: set \
-               DefMemPerCPU or DefMemPerGPU too)";
-    limits_memory(config).then(|| Requirement::slurm("SelectTypeParameters", Must::CountMemory, why))
+/// Where Slurm chooses a share's GPU, it fills one before the next unless it is told otherwise.
+fn select(config: &Config, slurm: &Slurm) -> Option<Requirement> {
+    let memory = slurm.has_accounting() && limits_memory(config);
+    let version = Version::parse(slurm.settings.get("SLURM_VERSION"));
+    let spread = config.every_node().any(|node| node.placement == Placement::Follow)
+        && version.is_some_and(|version| version.release >= Release(23, 11));
+    let why = match (memory, spread) {
+        (false, false) => return None,
+        (true, _) => {
+            "limits on memory have no effect (with it, a job that names no memory gets all of a node's: set \
+             DefMemPerCPU or DefMemPerGPU too)"
+        }
+        (false, true) => "Slurm fills one GPU with shares before it uses the next",
+    };
+    Some(Requirement::slurm("SelectTypeParameters", Must::Select { memory, spread }, why))
 }
 
 fn preemption(config: &Config, slurm: &Slurm) -> Vec<Requirement> {
@@ -152,14 +164,16 @@ fn priority(config: &Config, slurm: &Slurm) -> Vec<Requirement> {
         requirements.push(Requirement::slurm("PriorityWeightQOS", Must::Positive(100_000), why));
     }
     if by_use {
-        requirements.extend(fair_share());
+        requirements.extend(fair_share(config));
     }
     requirements
 }
 
 /// These weights come from a cluster with GPUs of several types whose administrators published them.
-fn fair_share() -> Vec<Requirement> {
-    let choice = |key, value, why: &str| Requirement::slurm(key, Must::Choice(value), why);
+fn fair_share(config: &Config) -> Vec<Requirement> {
+    let choice = |key, value: &str, why: &str| Requirement::slurm(key, Must::Choice(value.to_owned()), why);
+    let gres = &config.node.share_gres;
+    let shares = if config.places_anywhere() { format!(",GRES/{gres}=20000") } else { String::new() };
     vec![
         Requirement::slurm(
             "PriorityWeightFairshare",
@@ -170,8 +184,8 @@ fn fair_share() -> Vec<Requirement> {
         choice("PriorityMaxAge", "5-0", "After this time a job's points for waiting no longer grow"),
         choice(
             "PriorityWeightTRES",
-            "GRES/gpu=20000",
-            "Points of a job that asks for all GPUs of its partition",
+            &format!("GRES/gpu=20000{shares}"),
+            "Points of a job that asks for all GPUs or units of its partition",
         ),
         choice(
             "PriorityWeightPartition",

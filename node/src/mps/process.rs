@@ -190,7 +190,8 @@ mod tests {
         let ids = proc::real_ids(Path::new(PROC), std::process::id()).unwrap().unwrap();
         let pipe = tempfile::tempdir().unwrap();
         // Each leads a session of its own, as a daemon does: the leader of the tests' session may have ended.
-        let start = |path: &Path| Command::new("setsid").args(["sleep", "300"]).env(MARK, path).spawn().unwrap();
+        let start =
+            |path: &Path| Command::new("setsid").args(["sleep", "300"]).env(MARK, path).spawn().unwrap();
         let (mut ours, mut other) = (start(pipe.path()), start(&pipe.path().join("other")));
         // spawn() returns when the new program is loaded, which is before the kernel shows its environment.
         let environment = Path::new(PROC).join(ours.id().to_string()).join("environ");

@@ -23,7 +23,8 @@ pub fn findings(config: &Config, slurm: &Slurm) -> Vec<Finding> {
     for (key, gres_type) in named(config) {
         let types = keys.entry(key).or_default();
         let is_known = known.iter().any(|known| known.eq_ignore_ascii_case(gres_type));
-        if !is_known && !types.contains(&gres_type) {
+        let is_new = !types.iter().any(|known: &&str| known.eq_ignore_ascii_case(gres_type));
+        if !is_known && is_new {
             types.push(gres_type);
         }
     }

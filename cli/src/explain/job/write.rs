@@ -42,7 +42,7 @@ fn one(told: &Told) -> String {
         What::Runs { since, has, places, notes } => {
             lines.push(format!("job {job} of {user} is {} since {since}", state.to_ascii_lowercase()));
             lines.push(format!("  has: {}", amounts(has)));
-            lines.extend(places.iter().map(|one| place(one, job)));
+            lines.extend(places.iter().map(|one| place(one, job, user)));
             lines.extend(notes.iter().map(|note| format!("  note: {note}")));
         }
         What::Hidden {} => lines.push(format!(
@@ -223,7 +223,7 @@ fn in_a_shell(job: &str) -> String {
     if without.contains('[') { format!("'{without}'") } else { without }
 }
 
-fn place(place: &Place, job: &str) -> String {
+fn place(place: &Place, job: &str, user: &str) -> String {
     let Place { node, gpus, units, capacity, memory, idle, source } = place;
     let indexes = gpus.iter().map(u32::to_string).collect::<Vec<_>>().join(",");
     let word = if gpus.len() == 1 { "GPU" } else { "GPUs" };
@@ -242,7 +242,8 @@ fn place(place: &Place, job: &str) -> String {
     }));
     let unknown = if gpus.is_empty() {
         format!(
-            "; which GPU only the node knows: `srun --jobid={job} --overlap gpushare explain {job}`, or --collected DIR"
+            "; which GPU only the node knows: --collected DIR, or as {user}, `srun --jobid={job} --overlap gpushare \
+             explain {job}`"
         )
     } else {
         String::new()
@@ -365,11 +366,11 @@ job 7 of alice waits (QOSGrpGRES): the jobs of its QOS together have reached a l
             ),
             (
                 Place { gpus: Vec::new(), capacity: None, source: "slurmctld", ..share },
-                "  n1: a share of 40 units (from slurmctld); which GPU only the node knows: `srun --jobid=7 --overlap \
-                 gpushare explain 7`, or --collected DIR",
+                "  n1: a share of 40 units (from slurmctld); which GPU only the node knows: --collected DIR, or as \
+                 alice, `srun --jobid=7 --overlap gpushare explain 7`",
             ),
         ] {
-            assert_eq!(place(&one, "7"), expected);
+            assert_eq!(place(&one, "7", "alice"), expected);
         }
     }
 }
