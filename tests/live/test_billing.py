@@ -72,7 +72,8 @@ def test_a_reservation_may_be_where_types_are_billed(count):
         "scontrol create reservation=billing starttime=now duration=5 users=alice nodes=n2 partition=billed"
     )
     try:
-        count.refused("GS101", "--reservation=billing --qos=billed --gres=gpu:2")
+        advised = count.refused("GS101", "--reservation=billing --qos=billed --gres=gpu:2")
+        count.cluster.ok(f"scancel {advised}")  # it has what the limit allows
         assert count.runs(count.job("--reservation=billing --qos=billed --gres=gpu:a40:1")) == 1
     finally:
         count.cluster.cancel_all()

@@ -190,7 +190,9 @@ def test_from_scripts_of_a_site(with_scripts):
     assert list(jobs.kept) == [moving]
     assert cluster.run(["scontrol", "release", held], "alice").returncode != 0, "judged when it is released"
     cluster.ok(["scancel", held])
-    cluster.ok(["scontrol", "update", f"job={later}", "StartTime=now"])
+    # Not while slurmdbd gives the job its index.
+    begin = ["scontrol", "update", f"job={later}", "StartTime=now"]
+    cluster.wait(lambda: cluster.run(begin).returncode == 0, "the update")
     assert len(starts(cluster, later)) == 1
     jobs.are_all_over()
 
