@@ -4,15 +4,14 @@
 # make install      put it into place: PREFIX=/usr SYSCONFDIR=/etc/slurm SLURM_PLUGIN_DIR=(Slurm's) LOGIN_NODE=no DESTDIR=
 # make uninstall    take it away again, with the same variables
 # make deb, rpm     packages of what is built, for the same variables, into PACKAGES=target/packages (docs/install.md)
-# make book         docs/ as a book that can be searched, in target/book
 # make dist         the source with all crates, for builds without a network
 # make demo         the main job on a real Slurm, in a small root of its own
 # make test         everything; make test-unit, test-lint, test-faults, test-abi, test-host, test-live, test-differential, test-fuzz: parts of it
 # make test-long    what is random in it, with far more tries and a new seed
 # make container    make demo in a podman container, where there is no Debian 12 (as root)
 # make fresh        make demo in a clone on a Debian 12 made for it; tests/fresh COMMAND for another command
-# make bench        figures, as ratios in one run (docs/performance.md)
-# make simulate     ways to choose a GPU compared on the same jobs (docs/placement.md)
+# make bench        figures, as ratios in one run (docs/dev/performance.md)
+# make simulate     ways to choose a GPU compared on the same jobs (docs/dev/simulation.md)
 # make lab-up, lab-shell, lab-down   a cluster to try things in: RELEASE=24.11 CGROUP=v1 (if not, v1 or v2, as the machine has) CONF=docs/examples/surf
 # make clean        what was built; make distclean: the cached roots too
 
@@ -23,7 +22,7 @@ CONF     ?= docs/examples/surf
 LAB      := tests/lab/lab
 BOX      ?= try
 
-.PHONY: all install uninstall deb rpm dist book setup demo test test-unit test-lint test-faults test-abi test-host test-live test-differential test-fuzz \
+.PHONY: all install uninstall deb rpm dist setup demo test test-unit test-lint test-faults test-abi test-host test-live test-differential test-fuzz \
 	test-long fresh container bench simulate \
 	lab-up lab-shell lab-down clean distclean
 
@@ -48,9 +47,6 @@ rpm:
 
 dist:
 	@packaging/dist
-
-book:
-	@packaging/book
 
 setup:
 	@tests/setup

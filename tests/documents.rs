@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Pages on which every name with `()` is a function of ours; others name Slurm's and C's too.
-const ABOUT_OUR_CODE: [&str; 2] = ["docs/architecture.md", "docs/threat-model.md"];
+const ABOUT_OUR_CODE: [&str; 2] = ["docs/dev/architecture.md", "docs/dev/threat-model.md"];
 
 fn top() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -92,19 +92,37 @@ fn every_link_leads_somewhere() {
     assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
-/// docs/README.md, and docs/SUMMARY.md, which is the book's.
+/// The pages of a directory of docs/, without its index.
+fn pages_of(directory: &str) -> Vec<PathBuf> {
+    let is_page = |path: &PathBuf| {
+        has_ending(path, "md") && path.parent() == Some(Path::new(directory)) && !path.ends_with("README.md")
+    };
+    tree().into_iter().filter(is_page).collect()
+}
+
 #[test]
-fn every_page_is_in_both_indices() {
-    for index in ["docs/README.md", "docs/SUMMARY.md"] {
-        let text = prose(Path::new(index)).join(" ");
-        let pages = tree()
-            .into_iter()
-            .filter(|path| has_ending(path, "md") && path.parent() == Some(Path::new("docs")));
-        for page in pages.filter(|page| !page.ends_with("README.md") && !page.ends_with("SUMMARY.md")) {
-            let name = page.file_name().unwrap().to_string_lossy();
-            assert!(text.contains(&format!("]({name}")), "{name} is not in {index}");
-        }
+fn every_page_is_in_the_index() {
+    let text = prose(Path::new("docs/README.md")).join(" ");
+    for page in [pages_of("docs"), pages_of("docs/dev")].concat() {
+        let link = page.strip_prefix("docs").unwrap().display();
+        assert!(text.contains(&format!("]({link}")), "{link} is not in docs/README.md");
     }
+}
+
+/// The words of a page: what has a letter or a digit.
+fn words(page: &Path) -> usize {
+    read(page).split_whitespace().filter(|word| word.contains(char::is_alphanumeric)).count()
+}
+
+/// What a site reads, at 230 words a minute: whether gpushare fits in 2 minutes, all in 2 hours.
+#[test]
+fn pages_for_sites_are_short() {
+    let pages = pages_of("docs");
+    let all: usize = pages.iter().map(|page| words(page)).sum();
+    let each: Vec<_> = pages.iter().map(|page| (words(page), page.display().to_string())).collect();
+    assert!(pages.len() <= 18, "{each:#?}");
+    assert!(all <= 30_000, "{all}: {each:#?}");
+    assert!(words(Path::new("README.md")) <= 450, "{}", words(Path::new("README.md")));
 }
 
 /// The words that a page sets as code.
@@ -227,7 +245,7 @@ fn has_in_order(line: &str, pieces: &[&str]) -> bool {
 fn gpushare_says_what_symptoms_quotes() {
     let printed = printed();
     let (mut quoted, mut wrong, mut ours) = (0, Vec::new(), false);
-    let lines = prose(Path::new("docs/symptoms.md"));
+    let lines = prose(Path::new("docs/troubleshooting.md"));
     for (at, line) in lines.iter().enumerate() {
         let Some((first, _)) = line.strip_prefix("| ").and_then(|row| row.split_once(" |")) else { continue };
         if lines.get(at + 1).is_some_and(|next| next.starts_with("|--")) {
@@ -247,7 +265,7 @@ fn gpushare_says_what_symptoms_quotes() {
 
 #[test]
 fn every_message_number_is_in_symptoms() {
-    let page = read(Path::new("docs/symptoms.md"));
+    let page = read(Path::new("docs/troubleshooting.md"));
     let messages = prose(Path::new("docs/messages.md"));
     let numbers: Vec<&str> = messages
         .iter()

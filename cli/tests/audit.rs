@@ -1,4 +1,4 @@
-//! docs/audit.md has the program's output for tests/data/audit/slurmctld.log; and a long log needs little memory.
+//! docs/commands.md has the program's output for tests/data/audit/slurmctld.log; and a long log needs little memory.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
 use std::io::Write;
@@ -29,7 +29,7 @@ const WEEK: [&str; 5] = ["--start", "2026-11-16", "--end", "2026-11-23", "slurmc
 
 #[test]
 fn the_page_shows_what_is_printed() {
-    let page = std::fs::read_to_string(top().join("docs/audit.md")).unwrap();
+    let page = std::fs::read_to_string(top().join("docs/commands.md")).unwrap();
     let blocks: Vec<&str> = page.split("```\n").skip(1).step_by(2).collect();
     let (text, status) = audit(&WEEK);
     assert_eq!(status, Some(1), "{text}");

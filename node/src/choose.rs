@@ -17,7 +17,7 @@
 //! size with equal shares never differ by more than one share, measured or not. With unequal shares, load may decide
 //! between GPUs that differ by less than this share, because this share can't even them out further. Load comes after
 //! shares because a job shows none in its first seconds: by load alone, all jobs that start together would go to one
-//! GPU. docs/placement.md simulates each of these choices.
+//! GPU. docs/dev/simulation.md simulates each of these choices.
 //!
 //! What a unit stands for:
 //!

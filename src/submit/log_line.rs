@@ -5,7 +5,7 @@
 //! job_submit/gpushare: accepted (audit) GS101 uid=2001 qos='q' asked='gpu:2' user='alice' name='train'
 //! ```
 //!
-//! docs/audit.md has every key. A value in quotes is escaped as Rust escapes bytes (`\'`, `\"`, `\\`, `\n`, `\x1b`):
+//! docs/commands.md has every key. A value in quotes is escaped as Rust escapes bytes (`\'`, `\"`, `\\`, `\n`, `\x1b`):
 //! plain ASCII without an unescaped quote, so no user's text can end its value, begin another line or control a
 //! terminal.
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""`make dist`, as docs/releasing.md has it: a source that needs no network, the same from the same commit."""
+"""`make dist`, as docs/dev/releasing.md has it: a source that needs no network, the same from the same commit."""
 
 import os
 import subprocess
@@ -10,7 +10,7 @@ import pytest
 from lab import TOP
 from pages import commands
 
-PAGE = "docs/releasing.md"
+PAGE = "docs/dev/releasing.md"
 # The last one is `make`, which compiles for minutes.
 DIST, UNPACK, _ = (command.text for command in commands(PAGE, (TOP / PAGE).read_text()))
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""docs/requests.md against Slurm's headers: no field of a job description may be unknown to it,
+"""docs/dev/requests.md against Slurm's headers: no field of a job description may be unknown to it,
 and none may be made up."""
 
 import os
@@ -11,7 +11,7 @@ from elf import symbols
 from lab import RELEASES, TOP
 from lab import root as lab_root
 
-PAGE = TOP / "docs/requests.md"
+PAGE = TOP / "docs/dev/requests.md"
 # A field in the first cell of a row: `id` (since 23.11), `job_id` (until 25.05), or both with a comma between.
 FIELD = re.compile(r"`(\w+)`(?: \((?:since ([\d.]+))?(?:, )?(?:until ([\d.]+))?\))?")
 CANT_MATTER = "Fields that can't matter"
@@ -46,9 +46,9 @@ def fields(page):
             continue
         for cells in rows:
             names = cells[0].lstrip("| ")
-            assert not FIELD.sub("", names).strip(" ,"), f"docs/requests.md: what is '{names}'?"
+            assert not FIELD.sub("", names).strip(" ,"), f"docs/dev/requests.md: what is '{names}'?"
             for name, since, until in FIELD.findall(names):
-                assert name not in found, f"docs/requests.md has `{name}` twice"
+                assert name not in found, f"docs/dev/requests.md has `{name}` twice"
                 found[name] = (since and series(since), until and series(until))
     return found
 
@@ -73,12 +73,12 @@ def compare(page, include):
     named = ".".join(f"{int(number, 16):02}" for number in version.groups())
     theirs, ours = members((include / "slurm/slurm.h").read_text()), of_release(fields(page), series(named))
     return [
-        f"slurm.h of {named} has `{name}`, and docs/requests.md hasn't: look up in Slurm's source whether "
+        f"slurm.h of {named} has `{name}`, and docs/dev/requests.md hasn't: look up in Slurm's source whether "
         "it can lead to GPUs, "
-        "and write it into one of the tables (docs/new-slurm-release.md, 'A new field')"
+        "and write it into one of the tables (docs/dev/new-slurm-release.md, 'A new field')"
         for name in sorted(theirs - ours)
     ] + [
-        f"docs/requests.md has `{name}` for {named}, and slurm.h hasn't: write (since …) or (until …) behind it"
+        f"docs/dev/requests.md has `{name}` for {named}, and slurm.h hasn't: write (since …) or (until …) behind it"
         for name in sorted(ours - theirs)
     ]
 
@@ -117,7 +117,7 @@ def test_a_new_field_is_told_with_what_to_do(copy):
     new = "\tchar *tres_per_rack;\t/* new; */\n} job_desc_msg_t;"
     header.write_text(header.read_text().replace("} job_desc_msg_t;", new))
     told = compare(PAGE.read_text(), copy)
-    assert len(told) == 1 and "has `tres_per_rack`, and docs/requests.md hasn't: look up" in told[0], told
+    assert len(told) == 1 and "has `tres_per_rack`, and docs/dev/requests.md hasn't: look up" in told[0], told
 
 
 def test_a_field_without_its_row_and_a_row_without_its_field_are_told(copy):
@@ -140,7 +140,7 @@ def test_rules_and_keys_on_the_page_exist():
     judges = " ".join(cells[-1] for heading, rows in tables(page).items() for cells in rows if heading != CANT_MATTER)
     wrong = [number for number in sorted(set(re.findall(r"GS\d+", page))) if f"\n## {number}: " not in rules]
     wrong += [key for key in sorted(set(re.findall(r"`([A-Z]\w+)`", judges))) if key not in keys]
-    assert not wrong, f"docs/requests.md names {wrong}"
+    assert not wrong, f"docs/dev/requests.md names {wrong}"
 
 
 def test_slurms_functions_on_the_page_are_still_exported(root):

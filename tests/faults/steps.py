@@ -152,7 +152,7 @@ def test_one_that_hangs_is_ended_its_job_fails_and_the_next_goes_on():
     stop = "--inject=pwrite64:signal=STOP:when=2"
     process = node.start("gpushare-prolog", 1, 40, before=[*STRACE, "-o", "/dev/null", stop])
     lines = finished(process)
-    assert 49 < time.monotonic() - started < 58, "the bound in docs/nodes.md"
+    assert 49 < time.monotonic() - started < 58, "the bound in docs/placement.md"
     assert lines == ["gpushare-prolog: job 1: not done after 50 s: stopped"], lines
     assert 1 in node.entries()
     assert "not done after 50 s" in node.failure(1), "its steps must not take the rest as done"

@@ -5,7 +5,7 @@ test or a part of `make test`, or nothing, with the reason."""
 import re
 
 from lab import TOP
-from pages import commands
+from pages import commands, parts, text_of
 from told import of_comments, of_makefile, of_manual_page, of_sentences
 
 # For those who change gpushare: their tables tell commands too.
@@ -17,11 +17,12 @@ WITH_COMMENTS = [
     if path.suffix in (".conf", ".service", ".timer", ".fstab", ".yml") or path.name in ("accounting", "gpushare.sh")
 ]
 PAGES = {
-    str(path.relative_to(TOP)): path.read_text()
+    page: text_of(page)
     for path in [
         TOP / "README.md", *sorted((TOP / "docs").rglob("*.md")), *FOR_CONTRIBUTORS, *sorted((TOP / "man").iterdir()),
         *WITH_COMMENTS, TOP / "Makefile",
     ]
+    for page in parts(str(path.relative_to(TOP)))
 }
 
 
@@ -31,7 +32,7 @@ def told(page, text):
         return of_makefile(page, text)
     if page.startswith("man/"):
         return of_manual_page(page, text)
-    if not page.endswith(".md"):
+    if not page.split("#")[0].endswith(".md"):
         return of_comments(page, text)
     sentences = of_sentences(page, text) if TOP / page in FOR_CONTRIBUTORS else ()
     return sorted([*commands(page, text), *sentences], key=lambda command: command.line)
@@ -43,36 +44,38 @@ COMMANDS = [command for page, text in PAGES.items() for command in told(page, te
 OURS_IN_SENTENCES = {
     command.text.replace("\\|", "|"): command
     for page, text in PAGES.items()
-    if page.endswith(".md") and TOP / page not in FOR_CONTRIBUTORS
+    if page.split("#")[0].endswith(".md") and TOP / page not in FOR_CONTRIBUTORS
     for command in of_sentences(page, text)
     if command.text.startswith("gpushare ")
 }
 
 # Pages that another test goes through, all of it.
 GONE_THROUGH = {
-    "docs/admin-guide.md": "test_guide.py",
+    "docs/guide.md": "test_guide.py",
     "docs/users.md": "test_guide.py",
-    "docs/migration.md": "test_migration.py",
-    "docs/switching.md": "test_switching.py",
-    "docs/tools.md": "test_tools.py",
-    "docs/releasing.md": "../abi/test_dist.py",
+    "docs/running-cluster.md": "test_switching.py",
+    "docs/running-cluster.md#Migrate": "test_migration.py",
+    "docs/users.md#Tools that submit jobs": "test_tools.py",
+    "docs/dev/releasing.md": "../abi/test_dist.py",
     "docs/examples/containers/apptainer.conf": "test_containers.py",
 }
 # The pages that test_pages.py goes through, by the fixture that has their cluster; some need none.
 HERE = {
     "nodes": [
-        "docs/conf.md", "docs/check.md", "docs/status.md", "docs/leaks.md", "docs/qos.md", "man/gpushare.1",
+        *(f"docs/commands.md#gpushare {command}" for command in ("check", "status", "conf")), "docs/leaks.md",
+        "docs/qos.md", "man/gpushare.1",
         "man/gpushare.conf.5", "man/gpushare-prolog.8", "man/job_submit_gpushare.8", "SECURITY.md",
         "packaging/gpushare.conf", "CONTRIBUTING.md", "docs/metrics/alerts.yml", "docs/examples/qos-2009/gpushare.conf",
         "docs/examples/guide/nodes.conf",
     ],
-    "own": ["docs/explain.md", "docs/gpushare.conf.md", "docs/slurm-faults.md", "docs/upgrade.md"],
+    "own": ["docs/commands.md#gpushare explain", "docs/gpushare.conf.md", "docs/dev/slurm-faults.md", "docs/upgrade.md"],
     "mps": [
-        "docs/metrics.md", "docs/mps.md", "docs/containers.md", "docs/audit.md", "packaging/gpushare-metrics.service",
+        "docs/metrics.md", "docs/mps.md", "docs/containers.md", "docs/commands.md#gpushare audit",
+        "packaging/gpushare-metrics.service",
         "packaging/gpushare-metrics.timer", "packaging/gpushare-guard.timer",
     ],
     "packaged": ["docs/install.md", "README.md"],
-    "nothing": ["docs/new-slurm-release.md"],
+    "nothing": ["docs/dev/new-slurm-release.md"],
 }
 # What test_pages_of_source.py runs in place of a command, which may be on any page; "" is the command as it stands.
 # {include}: the headers of the release {release}, which tests/build has built last; {box}: the name of clusters of
@@ -149,7 +152,6 @@ RUN_BY = {
     "make uninstall": ("live/test_make_install.py", 'make("uninstall"'),
     "Makefile: make deb": PACKAGES,
     "make rpm": PACKAGES,
-    "make book": ("run", "part book packaging/book"),
     "Makefile: make dist": ("abi/test_dist.py", "DIST.split()"),
     "tests/setup": ("../Makefile", "@tests/setup"),
     "tests/lint": ("run", "    tests/lint\n"),
@@ -223,7 +225,7 @@ NOT_RUN = {
     "sudo python3 gpu-bundle/one": NEEDS_A_GPU,
     "tests/host/footprint --write 24.11": WRITES,
     # ---- What takes too long.
-    "docs/releasing.md: make": COMPILES + "; test_dist.py has cargo check the crates there, without a network",
+    "docs/dev/releasing.md: make": COMPILES + "; test_dist.py has cargo check the crates there, without a network",
     **dict.fromkeys(
         ["make fresh", "tests/fresh make test", "make container", "sudo tests/container/run",
          "sudo tests/container/run make test", "sudo tests/container/run COMMAND…"],

@@ -65,7 +65,7 @@ def task_epilog(cluster):
 def entered(cluster, job, user, command):
     """The output of COMMAND in the extern step of JOB, as USER: pam_slurm_adopt puts ssh sessions there."""
     # slurmd waits until the extern step is set up, and only then does slurmstepd close its pipe to slurmd. Before that,
-    # the fence may not be up: docs/threat-model.md has the milliseconds.
+    # the fence may not be up: docs/dev/threat-model.md has the milliseconds.
     roots = "$(grep -lsP '^Uid:\\t0\\t' /proc/[0-9]*/status | sed 's,status$,cmdline,')"
     setup_done = (
         f"for step in $(grep -las '^slurmstepd: \\[{job}.extern\\]' {roots}); do "

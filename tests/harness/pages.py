@@ -9,6 +9,8 @@ matches any text. Blanks, times and the numbers of jobs and processes may differ
 import re
 from dataclasses import dataclass, field
 
+from lab import TOP
+
 PROMPT = re.compile(r"^(\w+)[#$] (.*)$")
 # These commands change nothing, so they are repeated until they print what the page says.
 LOOKS = re.compile(
@@ -33,14 +35,45 @@ class Step:
         return is_printed(self.said, output)
 
 
+# Sections of pages that are pages of their own to the tests, as docs/users.md#Tools that submit jobs; the page without
+# them is docs/users.md.
+PARTS = {
+    "docs/commands.md": [f"gpushare {command}" for command in ("check", "explain", "status", "audit", "conf")],
+    "docs/running-cluster.md": ["Migrate"],
+    "docs/users.md": ["Tools that submit jobs"],
+}
+
+
+def parts(page):
+    """The names of a page and of its parts."""
+    return [page, *(f"{page}#{part}" for part in PARTS.get(page, ()))]
+
+
+def text_of(page):
+    """A page, or a part of one, with empty lines in the place of what isn't in it."""
+    path, _, part = page.partition("#")
+    text = (TOP / path).read_text()
+    if path not in PARTS:
+        return text
+    kept, current = [], ""
+    for line in text.splitlines():
+        if line.startswith("## ") and line.strip("# ") in PARTS[path]:
+            current = line.strip("# ")
+        elif line.startswith("## "):
+            current = ""
+        kept.append(line if current == part else "")
+    return "\n".join(kept) + "\n"
+
+
 def steps(page):
-    """The commands of a page, in its order."""
+    """The commands of a page, in its order. A part's sections are those below it."""
     found, section, inside, current = [], "", False, None
-    for number, line in enumerate(page.read_text().splitlines(), 1):
+    heading = "### " if "#" in page else "## "
+    for number, line in enumerate(text_of(page).splitlines(), 1):
         if line.startswith("```"):
             inside, current = not inside, None
         elif not inside:
-            section = line.strip("# ") if line.startswith("## ") else section
+            section = line.strip("# ") if line.startswith(heading) else section
         elif match := PROMPT.match(line):
             current = Step(section, number, *match.groups())
             found.append(current)

@@ -69,7 +69,7 @@ fairshare = clusters("fairshare", conf=[EXAMPLES / "fairshare", CASES / "many-gp
 course = clusters("course", conf=[EXAMPLES / "surf"])
 SURF = [EXAMPLES / "surf", CASES / "surf-open"]
 surf = clusters("surf", conf=SURF)
-# Only the devices of docs/admin-guide.md; the test does what the guide says.
+# Only the devices of docs/guide.md; the test does what the guide says.
 guide = clusters("guide", conf=[CASES / "guide"], nvidia=True, cgroup=either, in_turn=True)
 
 
@@ -84,10 +84,10 @@ paged_mps = clusters(
 paged_bare = clusters(
     "pg-bare", conf=[EXAMPLES / "own", CASES / "install"], cgroup="v2", plugins=CASES / "install", in_turn=True,
 )
-# Two nodes in use, with nothing of gpushare's configured; the test does what docs/switching.md says.
+# Two nodes in use, with nothing of gpushare's configured; the test does what docs/running-cluster.md says.
 in_use = clusters("use", conf=[CASES / "switching"], cgroup=either, in_turn=True)
 # The same with a site's own scripts, rules in lua, Slurm's own mps or shard, or an MPS daemon of the site's;
-# the tests do what docs/migration.md says.
+# the tests do what docs/running-cluster.md says.
 with_scripts, with_lua, with_mps, with_shard, with_daemon = (
     clusters(
         f"mv-{one}", conf=[CASES / "switching", CASES / f"migrate-{one}"], cgroup=either, nvidia=one == "daemon",

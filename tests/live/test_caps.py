@@ -251,7 +251,7 @@ DEFAULTS = {
 def giving(capped, request):
     """A partition with defaults of its own, and whether they are enough."""
     # slurmctld keeps the defaults of the partition that it saw last, by its address, which a new one may have again
-    # (docs/slurm-faults.md).
+    # (docs/dev/slurm-faults.md).
     outcome(capped, A40, "-c1", "--mem=1G", "-p", "p")
     capped.ok(f"scontrol create partition=giving nodes=ALL {request.param}")
     yield DEFAULTS[request.param]

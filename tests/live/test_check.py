@@ -204,7 +204,7 @@ def test_a_drained_node_says_why_and_since_when(whole):
 
 
 def test_a_drain_for_a_change_is_no_fault_and_slurms_own_is_one(whole):
-    """As docs/switching.md drains a node, and what slurmctld makes of it if the change is wrong."""
+    """As docs/running-cluster.md drains a node, and what slurmctld makes of it if the change is wrong."""
     whole.ok(f"{UPDATE} state=drain reason=gpushare")
     findings, status = check(whole)
     assert wrong(findings) == set() and status == 0, findings

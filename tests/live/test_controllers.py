@@ -238,7 +238,7 @@ def test_a_restart_beside_a_standby_with_other_rules(pair):
 def test_control_goes_there_and_back_twice(pair):
     """Both processes stay: each misses what the other one counts and reads meanwhile."""
     if not pair.cluster.newer_than("23.02"):
-        pytest.skip("slurmctld 22.05 can hang when it gives control back (docs/slurm-faults.md)")
+        pytest.skip("slurmctld 22.05 can hang when it gives control back (docs/dev/slurm-faults.md)")
     first, second = pair.first, pair.second
     pair.begin(first, GOOD)
     second.write(GOOD)

@@ -87,8 +87,8 @@ SESSION = (TOP / "docs/examples/profile.d/gpushare.sh").read_text()
 
 
 def names():
-    """The frameworks' variables, from the row of docs/memory.md."""
-    row = next(line for line in (TOP / "docs/memory.md").read_text().splitlines() if "with `FrameworkEnv=`" in line)
+    """The frameworks' variables, from the row of docs/mps.md."""
+    row = next(line for line in (TOP / "docs/mps.md").read_text().splitlines() if "with `FrameworkEnv=`" in line)
     return re.findall(r"`([A-Z_]+)`", row.split("|")[1])
 
 

@@ -21,7 +21,7 @@ def count_usage(cluster):
     before = registered()
     cluster.ok("/lab/service restart slurmctld", timeout=60)
     if cluster.release == "23.11":
-        # Before that it starts jobs without their GPUs (docs/slurm-faults.md).
+        # Before that it starts jobs without their GPUs (docs/dev/slurm-faults.md).
         cluster.wait(lambda: registered() >= before + len(GPUS), "the nodes to register")
 
 

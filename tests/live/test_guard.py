@@ -177,7 +177,7 @@ def test_units_of_shares_are_judged_by_type(lab):
     ("normal", "limited", "gpu:a40:1", "GrpTRES=gres/gpu:a40=1", ("QOS of_partition", "GrpTRES", "gres/gpu:a40", 2, 1)),
 ])
 def test_a_limit_that_was_lowered_counts_for_the_jobs_that_run(lab, qos, partition, gres, change, found):
-    """As audit.md says: guard doesn't know when a limit changed. Under Guard=report it only says so."""
+    """As commands.md says: guard doesn't know when a limit changed. Under Guard=report it only says so."""
     whose = found[0].removeprefix("QOS ")
     kind = change.split("=")[0]
     before = lab.ok(f"sacctmgr -nP show qos {whose} format={kind}").strip()

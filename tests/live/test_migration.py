@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""docs/migration.md on clusters with jobs: what ran before goes on and keeps its GPUs, what waited starts, what is new
+"""docs/running-cluster.md on clusters with jobs: what ran before goes on and keeps its GPUs, what waited starts, what is new
 is placed and fenced, and slurmctld drains no node by itself."""
 
 import copy
@@ -11,7 +11,7 @@ from in_use import nothing_is_drained, others, perform
 from lab import TOP
 from pages import steps
 
-STEPS = steps(TOP / "docs/migration.md")
+STEPS = steps("docs/running-cluster.md#Migrate")
 # Prints which GPUs it can open, again and again, and whenever a new step asks. That step also prints what CUDA reports,
 # if there is a client. Ends when it is told to. A step that srun requests just after slurmctld's start may wait a
 # minute, so srun is started again.
@@ -156,7 +156,7 @@ def test_from_scripts_of_a_site(with_scripts):
     cluster = with_scripts
     jobs = Jobs(cluster)
     if cluster.cgroup == "v1":
-        # While a step starts under override: docs/nodes.md.
+        # While a step starts under override: docs/placement.md.
         jobs.gaps = {"open=- denied=0,1,2,3 other=-"}
     for node in ("n1", "n2"):
         for _ in range(2):

@@ -39,7 +39,7 @@ def test_every_command_is_run_or_has_a_reason_why_not():
     assert not set(here) & set(GONE_THROUGH)
     # These tests know commands with a prompt only.
     by_steps = {
-        page: {step.command for step in steps(TOP / page)}
+        page: {step.command for step in steps(page)}
         for page in GONE_THROUGH if "from pages import steps" in goes_through(page)
     }
     missing = [
@@ -103,7 +103,7 @@ def test_no_command_is_taken_for_text():
     unknown = [
         f"{page}:{number}: {line}"
         for page, text in PAGES.items()
-        if page.endswith(".md")
+        if page.split("#")[0].endswith(".md")
         for block in map(unindented, blocks(text))
         if not has_prompts(block)
         for number, line in block
@@ -123,7 +123,8 @@ VARIES = [(r"\d+(?= ok,)|\d+(?= to check)|\d+(?= \\\(user)", r"\\d+")]
 def prepared(page, text, status=0):
     """What is done before a command, which then ends with STATUS. It may give another way to run it."""
     def note(function):
-        PREPARED[page if "." in page else f"docs/{page}.md", text] = (function, status)
+        command = f"docs/commands.md#gpushare {page}"
+        PREPARED[command if command in PAGES else page if "." in page else f"docs/{page}.md", text] = function, status
         return function
     return note
 
@@ -559,19 +560,19 @@ def a_pending_job(session):
         session.status = 1
 
 
-@prepared("slurm-faults", "salloc --gres=gpu:2")
+@prepared("docs/dev/slurm-faults.md", "salloc --gres=gpu:2")
 def in_a_job(session):
     session.user = "alice"
     session.cluster.write("/tmp/open-every-gpu", "#!/bin/sh\n/lab/open-gpus >/lab/out/epilog\n", 755)
     return lambda command: session.run(f"{command} true")
 
 
-@prepared("slurm-faults", "srun --gres=gpu:1 --exact --task-epilog=/tmp/open-every-gpu true")
+@prepared("docs/dev/slurm-faults.md", "srun --gres=gpu:1 --exact --task-epilog=/tmp/open-every-gpu true")
 def in_the_jobs_shell(session):
     return lambda command: session.run(f"salloc --gres=gpu:2 {command}; cat /lab/out/epilog")
 
 
-@prepared("slurm-faults", r"sbatch --qos=$'x\n[2026-11-24T12:00:00.000] error: anything' --wrap=true", status=1)
+@prepared("docs/dev/slurm-faults.md", r"sbatch --qos=$'x\n[2026-11-24T12:00:00.000] error: anything' --wrap=true", status=1)
 def who_writes_into_the_log(session):
     def forges(command):
         result = session.run(command)
@@ -580,7 +581,7 @@ def who_writes_into_the_log(session):
     return forges
 
 
-@prepared("slurm-faults", "tests/siege/run --release 24.11 --plain --replay tests/siege/slurm-faults/arbitrary")
+@prepared("docs/dev/slurm-faults.md", "tests/siege/run --release 24.11 --plain --replay tests/siege/slurm-faults/arbitrary")
 def on_a_cluster_of_its_own(session):
     """Half a minute: slurmctld is given up. Once is enough, on the release that the command names."""
     def runs(command):

@@ -35,7 +35,7 @@ cores_box, course_box = besieged("cores", site="cores"), besieged("course", site
 
 
 def test_no_known_way_round_a_limit_runs(scripted_box):
-    # A whole node of a type that no limit names is Slurm's to give: docs/plain-slurm.md.
+    # A whole node of a type that no limit names is Slurm's to give: docs/dev/plain-slurm.md.
     none_is_open(scripted_box, [way for way in ways.every() if not way.without_zero])
 
 

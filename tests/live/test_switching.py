@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""docs/switching.md on a cluster with running jobs: each placement is switched on, changed for the others,
+"""docs/running-cluster.md on a cluster with running jobs: each placement is switched on, changed for the others,
 and switched off; slurmctld drains no node by itself, and no job ends."""
 
 from in_use import nothing_is_drained, others, perform
-from lab import TOP
 from pages import steps
 
-STEPS = steps(TOP / "docs/switching.md")
+STEPS = steps("docs/running-cluster.md")
 FOLLOW, OVERRIDE, OWN, OFF = "3456"
 # Every placement is the first somewhere, and follows every other one.
 ORDERS = {

@@ -455,8 +455,8 @@ WantedBy=multi-user.target
 
 
 def test_a_sites_own_unit_is_shown_and_ends_as_the_page_says(node):
-    """docs/migration.md; what runs before and after is in test_migration.py."""
-    [step] = [step for step in steps(TOP / "docs/migration.md") if step.command.startswith("systemctl disable")]
+    """docs/running-cluster.md; what runs before and after is in test_migration.py."""
+    [step] = [step for step in steps("docs/running-cluster.md") if step.command.startswith("systemctl disable")]
     node.write("/etc/systemd/system/site-mps.service", SITE_UNIT)
     node.ok("systemctl daemon-reload && systemctl enable --now site-mps")
     try:

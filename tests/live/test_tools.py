@@ -1,15 +1,14 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""docs/tools.md, run as it stands: real tools submit under a governed QOS, with the GPU's type and without,
+"""docs/users.md, run as it stands: real tools submit under a governed QOS, with the GPU's type and without,
 and start steps."""
 
 import re
 
 import pytest
-from lab import TOP
-from pages import steps
+from pages import steps, text_of
 from test_rules import configured
 
-PAGE = TOP / "docs/tools.md"
+PAGE = "docs/users.md#Tools that submit jobs"
 SECTIONS = {section: [step for step in steps(PAGE) if step.section == section] for section in
             dict.fromkeys(step.section for step in steps(PAGE))}
 
@@ -102,7 +101,7 @@ def test_an_untyped_request_is_refused_and_the_user_reads_why(tools, folder, sec
 
 def options_of(pattern):
     """The options that a tool not tried here would hand to sbatch, from the page."""
-    return re.findall(r"--[^\s'\",]+", re.search(pattern, PAGE.read_text(), re.M).group(1))
+    return re.findall(r"--[^\s'\",]+", re.search(pattern, text_of(PAGE), re.M).group(1))
 
 
 @pytest.mark.parametrize(
@@ -123,7 +122,7 @@ def test_options_that_other_tools_pass_on(tools, folder, pattern):
 
 def rows_of(title):
     """{first cell: other cells} of the page's table whose first heading is TITLE, all without backquotes."""
-    lines = PAGE.read_text().split(f"| {title} |")[1].splitlines()
+    lines = text_of(PAGE).split(f"| {title} |")[1].splitlines()
     rows = [
         [cell.strip().replace("`", "") for cell in line.strip("|").split(" | ")]
         for line in lines

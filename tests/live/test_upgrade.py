@@ -86,7 +86,7 @@ def busy(upgradable):
     """Contributors' shares in the database, and jobs of each kind that run, wait for a limit, or are held."""
     cluster = upgradable
     if not cluster.newer_than("23.11") and cluster.next not in ("22.05", "23.02"):
-        pytest.skip("slurmctld ends when a job with mps from before 23.11 asks for a step (docs/slurm-faults.md)")
+        pytest.skip("slurmctld ends when a job with mps from before 23.11 asks for a step (docs/dev/slurm-faults.md)")
     cluster.ok(["gpushare", "qos", "apply", "-i"])
     cluster.running = cluster.sbatch(SHARE, script=WAITS)
     cluster.wait(lambda: opened(cluster.output(cluster.running)), "the first job")

@@ -218,7 +218,7 @@ impl Evidence {
         if let (false, Some((first, last))) = (self.is_inside, self.first.zip(self.last)) {
             return Some(Doubt::Outside(self.period, first, last));
         }
-        // In slurmctld's own file such a line is the rest of a message with a user's line break (docs/audit.md).
+        // In slurmctld's own file such a line is the rest of a message with a user's line break (docs/commands.md).
         if self.bare > 0 && !self.has_own {
             return Some(Doubt::Bare(self.bare));
         }

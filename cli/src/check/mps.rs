@@ -126,7 +126,7 @@ pub fn others(config: &NodeConfig, found: &[Other]) -> Option<Finding> {
             ABOUT,
             format!(
                 "{said}. Programs that reach it may use its GPUs and limits instead of their share's, see \
-                 docs/migration.md"
+                 docs/running-cluster.md"
             ),
         ),
     })
@@ -148,7 +148,7 @@ pub fn task_prolog(config: &NodeConfig, settings: &Settings) -> Option<Finding> 
     (!named.is_empty()).then(|| {
         let said = format!(
             "{path} names {}. It runs after gpushare's plugin, so what it sets replaces what the share has, see \
-             docs/migration.md",
+             docs/running-cluster.md",
             listed(&named)
         );
         Finding::unknown(about, said)

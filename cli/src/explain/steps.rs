@@ -1,7 +1,7 @@
 //! `srun` lines of a batch script that Slurm will refuse in the job: the job's own option sets a variable that names a
 //! type for every step, but the step's option names none.
 //!
-//! We tried on 22.05 to 26.05 which lines these are: see the table in docs/tools.md, which `tests/live/test_tools.py`
+//! We tried on 22.05 to 26.05 which lines these are: see the table in docs/users.md, which `tests/live/test_tools.py`
 //! checks. This doesn't evaluate lines as a shell would, so it skips lines with a `$`.
 
 use gpushare_judge::options::Given;
@@ -198,10 +198,10 @@ mod tests {
         notes(format!("#!/bin/bash\n{step}\n").as_bytes(), &given(job, release), release)
     }
 
-    /// The rows and columns of the table in docs/tools.md.
+    /// The rows and columns of the table in docs/users.md.
     #[test]
     fn the_table_of_the_page_is_the_table_here() {
-        let page = include_str!("../../../docs/tools.md");
+        let page = include_str!("../../../docs/users.md");
         let mut cells = 0;
         for line in page.lines().filter(|line| line.starts_with("| `--") && line.contains(" | ")) {
             let columns: Vec<&str> = line.split('|').map(str::trim).collect();

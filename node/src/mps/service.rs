@@ -140,7 +140,7 @@ pub fn percent(units: u32, capacity: u32) -> u32 {
 }
 
 /// The threads that programs of a share may use, in whole percent. Servers of several users take turns, and each has
-/// the whole GPU in its turn: a limit would leave the rest of it idle (measured: docs/gpu.md).
+/// the whole GPU in its turn: a limit would leave the rest of it idle (measured: docs/dev/gpu.md).
 pub fn threads((units, capacity): (u32, u32), config: &NodeConfig) -> u32 {
     // Where Slurm picks the GPU, `UserMix` plays no part.
     let has_one_user = config.user_mix == UserMix::Deny && config.placement != Placement::Follow;

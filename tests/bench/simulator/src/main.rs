@@ -2,7 +2,7 @@
 //!
 //!     placement-simulator [--seeds N] [--jobs N] [--svg FILE]
 //!
-//! Exit status 1 if a run broke what must hold of any (`Broken`). How it is meant and read: docs/placement.md.
+//! Exit status 1 if a run broke what must hold of any (`Broken`). How it is meant and read: docs/dev/simulation.md.
 
 #![forbid(unsafe_code)]
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a program for developers")]
