@@ -44,12 +44,12 @@ const HETEROGENEOUS: &str = "a heterogeneous job is several requests; judge each
 #[derive(Args)]
 #[command(
     after_help = "Exit status: 0 gpushare would accept it (Slurm may still refuse it for reasons of its own),\n\
-                        1 gpushare or Slurm would refuse it, 2 it can't judge, sbatch can't read the request, or\n\
+                        1 gpushare or Slurm would refuse it, 2 it can't tell, sbatch can't read the request, or\n\
                         there is no such job or message.\n\
                         SBATCH_... variables count as they do for sbatch."
 )]
 pub struct Arguments {
-    /// The user to judge the request for, or whose waiting jobs to explain [default: you]
+    /// The user to check the request for, or whose waiting jobs to explain [default: you]
     #[arg(long, value_name = "NAME", value_hint = ValueHint::Username)]
     user: Option<String>,
     /// The rules [default: gpushare.conf beside slurm.conf, else /etc/slurm/gpushare.conf]

@@ -92,12 +92,12 @@ fn manual_page() -> String {
     let mut page = format!(
         ".\\\" Written by `GPUSHARE_WRITE_DOCS=1 cargo test -p gpushare-cli generated_docs`: change cli/src\n\
          .ds Aq \\(aq\n.TH gpushare 1 2026-11-21 gpushare\n.SH NAME\ngpushare \\- {}\n.SH SYNOPSIS\n",
-        title.to_lowercase().replace("gpus", "GPUs").replace("slurm", "Slurm")
+        title.to_lowercase().replace("gpu", "GPU").replace("slurm", "Slurm")
     );
     let synopsis = |leaf: &Command| part(|to| Man::new(leaf.clone()).render_synopsis_section(to));
     page += &leaves(&command).into_iter().map(synopsis).collect::<Vec<_>>().join(".br\n");
     page += &format!(
-        ".SH DESCRIPTION\n{}.\n.PP\n.B gpushare\n.I command\n.B \\-\\-help\nprints this text, and\n\
+        ".SH DESCRIPTION\n{}.\n.PP\n.B gpushare\n.I command\n.B \\-\\-help\nshows help, and\n\
          .B gpushare \\-\\-version\nprints the version.\n.SH COMMANDS\n",
         text[..1].to_uppercase() + &text[1..]
     );

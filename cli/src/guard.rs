@@ -49,7 +49,7 @@ pub struct Arguments {
     /// refuse, each with the command that helps
     #[arg(long)]
     waiting: bool,
-    /// Write figures for Prometheus to this file, all at once; its name must end in .prom
+    /// Write metrics for Prometheus to this file, all at once; its name must end in .prom
     #[arg(long, value_name = "FILE", conflicts_with = "waiting")]
     out: Option<PathBuf>,
     /// Print one JSON object

@@ -20,7 +20,7 @@ use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser, Subcommand};
 use gpushare_terminal::{Answer, PrintError, print};
 
-/// Share GPUs on Slurm: show who is on which GPU, explain messages and jobs, and manage groups' QOSes.
+/// Manage GPU limits and GPU shares in Slurm: show who is on which GPU, explain messages and jobs, and update QOSes.
 #[derive(Parser)]
 #[command(name = "gpushare", version, propagate_version = true, max_term_width = 100)]
 struct Arguments {
@@ -43,7 +43,7 @@ enum Command {
     Guard(guard::Arguments),
     /// From accounting alone: when limits on GPU types were exceeded, by which requests, and what to ask for instead
     Leaks(gpushare_leaks::Arguments),
-    /// Print this machine's figures for Prometheus: GPUs, shares, placements and refusals
+    /// Print this machine's metrics for Prometheus: GPUs, shares, placements and refusals
     Metrics(gpushare_metrics::Arguments),
     /// Show what you may use: your accounts and QOSes, their limits on GPUs, who uses them, and what to write
     Mine(explain::mine::Arguments),

@@ -62,13 +62,15 @@ GONE_THROUGH = {
 # The pages that test_pages.py goes through, by the fixture that has their cluster; some need none.
 HERE = {
     "nodes": [
-        *(f"docs/commands.md#gpushare {command}" for command in ("check", "status", "conf")), "docs/leaks.md",
+        *(f"docs/commands.md#gpushare {command}" for command in ("conf", "check", "status")), "docs/leaks.md",
         "docs/qos.md", "man/gpushare.1",
         "man/gpushare.conf.5", "man/gpushare-prolog.8", "man/job_submit_gpushare.8", "SECURITY.md",
         "packaging/gpushare.conf", "CONTRIBUTING.md", "docs/metrics/alerts.yml", "docs/examples/qos-2009/gpushare.conf",
         "docs/examples/guide/nodes.conf",
     ],
-    "own": ["docs/commands.md#gpushare explain", "docs/gpushare.conf.md", "docs/dev/slurm-faults.md", "docs/upgrade.md"],
+    "own": [
+        "docs/commands.md#gpushare explain", "docs/gpushare.conf.md", "docs/dev/slurm-faults.md", "docs/upgrade.md",
+    ],
     "mps": [
         "docs/metrics.md", "docs/mps.md", "docs/containers.md", "docs/commands.md#gpushare audit",
         "packaging/gpushare-metrics.service",

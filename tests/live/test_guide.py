@@ -8,7 +8,7 @@ import subprocess
 import sys
 
 import pytest
-from lab import EXAMPLES, TOP
+from lab import EXAMPLES
 from pages import steps
 
 ETC = "/etc/slurm"
@@ -124,11 +124,8 @@ def test_the_days_after_are_as_the_guide_says(begun):
 
 
 def test_the_checkpoint_in_python(tmp_path):
-    page = (TOP / "docs/users.md").read_text()
-    (tmp_path / "train.py").write_text(re.search(r"```python\n(.*?)```", page, re.S).group(1))
-
     def start():
-        return subprocess.Popen([sys.executable, "train.py"], cwd=tmp_path)
+        return subprocess.Popen([sys.executable, EXAMPLES / "checkpoint/train.py"], cwd=tmp_path)
 
     first = start()
     while not (tmp_path / "state.json").exists() and first.poll() is None:

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""docs/running-cluster.md on clusters with jobs: what ran before goes on and keeps its GPUs, what waited starts, what is new
-is placed and fenced, and slurmctld drains no node by itself."""
+"""docs/running-cluster.md on clusters with jobs: what ran before goes on and keeps its GPUs, what waited starts, what is
+new is placed and fenced, and slurmctld drains no node by itself."""
 
 import copy
 import re
@@ -11,7 +11,7 @@ from in_use import nothing_is_drained, others, perform
 from lab import TOP
 from pages import steps
 
-STEPS = steps("docs/running-cluster.md#Migrate")
+PAGE, STEPS = steps("docs/running-cluster.md"), steps("docs/running-cluster.md#Migrate")
 # Prints which GPUs it can open, again and again, and whenever a new step asks. That step also prints what CUDA reports,
 # if there is a client. Ends when it is told to. A step that srun requests just after slurmctld's start may wait a
 # minute, so srun is started again.
@@ -107,13 +107,27 @@ def section(number, first=None, last=None):
     return found[where(first) if first else 0 : where(last) if last else len(found)]
 
 
-def of_n1(found):
-    """The same steps, done to n1."""
+def other(found, *pairs):
+    """The same steps, with other words in their commands."""
     again = [copy.copy(step) for step in found]
     for step in again:
-        step.command, step.who = step.command.replace("n2", "n1"), step.who.replace("n2", "n1")
+        for old, new in pairs:
+            step.command = step.command.replace(old, new)
+    return again
+
+
+def of_n1(found):
+    """The same steps, done to n1."""
+    again = other(found, ("n2", "n1"))
+    for step in again:
+        step.who = step.who.replace("n2", "n1")
         step.said = [line.replace("n2", "n1") for line in step.said]
     return again
+
+
+def placement(number):
+    """The steps of a section of the page before "Migrate"."""
+    return [step for step in PAGE if step.section.startswith(number)]
 
 
 def new_ones(cluster, node, request, count=4):
@@ -220,11 +234,13 @@ def test_from_native_mps(with_mps):
             jobs.start(node, "--gres=mps:25")
     jobs.ask()
     waiting = waits(cluster, "--nodelist=n2", "--gres=mps:25", f"--dependency=afterany:{list(jobs.kept)[3]}")
-    go(cluster, jobs, section("3", None, "/^NodeName=n2 /d"))
+    # "Then enable own node by node, with 100 and 400 units in place of 80 and 320."
+    go(cluster, jobs, section("3", None, "/^NodeName=n2 /d") + other(placement("5"), ("=80", "=100"), ("320", "400")))
     assert sorted(new_ones(cluster, "n2", "--gres=gpushare:50")) == ["0", "1", "2", "3"]
     assert cluster.state(waiting) == "PENDING", "as the page says"
     jobs.start("n2", "--gres=gpushare:50")
-    go(cluster, jobs, section("3", "state=drain", "echo NodeName=n2") + section("3", "/^NodeName=n2 /d"))
+    # "To go back on n2, drain it, and then".
+    go(cluster, jobs, section("4", "state=drain", "echo NodeName=n2") + section("3", "/^NodeName=n2 /d"))
     assert len(starts(cluster, waiting)) == 1
     jobs.start("n2", "--gres=mps:25")
     jobs.start("n1", "--gres=mps:25")
@@ -256,6 +272,10 @@ def test_from_native_shard(with_shard):
             jobs.start(node, f"--gres={request}")
     jobs.ask()
     waiting = waits(cluster, "--nodelist=n2", "--gres=shard:4", f"--dependency=afterany:{list(jobs.kept)[3]}")
+    # "With `ShareGRES=shard` and without the second command."
+    [first, second, *rest] = section("3", None, "/^NodeName=n2 /d")
+    assert "GresTypes" in second.command
+    go(cluster, jobs, other([first, *rest], ("ShareGRES=gpushare", "ShareGRES=shard")))
     go(cluster, jobs, section("4", None, "/^NodeName=n2 /d"))
     assert len(starts(cluster, waiting)) == 1
     assert f"job {waiting}: whole GPU" in cluster.log("syslog"), "its size is not known, as the page says"

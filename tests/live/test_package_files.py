@@ -230,7 +230,7 @@ def lintian(out, *options):
 
 
 def test_lintian_complains_of_what_the_page_names(out, builds, tmp_path):
-    page = (TOP / "docs/install.md").read_text()
+    page = (TOP / "packaging/README.md").read_text()
     sentence = re.search(r"(?s)\n- lintian .*?(?=\n- |\Z)", page).group(0)
     assert lintian(out) == set(re.findall(r"`([a-z-]+)`", sentence)) != set()
     # It is gone with a maintainer. What the packages' own files explain is still there to be explained.

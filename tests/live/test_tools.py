@@ -181,18 +181,6 @@ def test_steps_run_or_not_as_the_table_says(tools, folder):
     assert len(rows) > 10 and len(jobs) == 4 and not wrong, wrong
 
 
-def test_variables_are_as_the_table_says(tools, folder):
-    _, rows = rows_of("the job's option")
-    for job, said in rows:
-        variables = tools.ok(
-            f"cd {folder} && sbatch --quiet --wait --output=out -n2 --qos=qos_lafferty {job} --wrap env; "
-            "grep -E '^SLURM_(GPUS|GPUS_PER_.*|TRES_PER_.*)=' out || true",
-            "alice",
-        ).split()
-        assert bool(variables) == (said != "none") and all(one in said for one in variables), (job, said, variables)
-    assert len(rows) == 4, rows
-
-
 def test_mode_default_leaves_no_type_in_the_variables(tools, folder):
     with configured(tools, "Mode=default"):
         forms = {job: ["--gpus=1", "--gpus-per-task=1", "--gres=gpu:1"] for job in

@@ -60,7 +60,7 @@ pub struct Arguments {
     /// Read such a file instead of asking Slurm
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     from: Option<PathBuf>,
-    /// The rules to judge requests by [default: those in use, or the defaults]
+    /// The rules to check requests by [default: those in use, or the defaults]
     #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath)]
     conf: Option<PathBuf>,
     /// Print JSON
