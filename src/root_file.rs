@@ -9,8 +9,8 @@ crate::errors! {
     /// Why a folder can't be used.
     #[derive(Debug)]
     pub enum FolderError {
-        Io(path: PathBuf, error: io::Error) => "folder {}: {error}", path.display();
-        Unsafe(path: PathBuf) => "{} must be a folder that only root can change", path.display();
+        Io(path: PathBuf, error: io::Error) => "directory {}: {error}", path.display();
+        Unsafe(path: PathBuf) => "{} must be a directory that only root can change", path.display();
     }
 }
 

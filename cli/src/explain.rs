@@ -38,7 +38,7 @@ use outlook::Names;
 use script::{LONGEST, ScriptError};
 
 /// The error about jobs that consist of several requests.
-const HETEROGENEOUS: &str = "a heterogeneous job is several requests; judge each by itself";
+const HETEROGENEOUS: &str = "a heterogeneous job is several requests; check each by itself";
 
 /// The command line of `gpushare explain`.
 #[derive(Args)]

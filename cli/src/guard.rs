@@ -68,7 +68,7 @@ gpushare::errors! {
         Program(error: ProgramError) => "{error}";
         /// A command succeeded, and printed something that it never prints.
         Odd { program: &'static str, said: String } =>
-            "what {program} printed can't be read, so nothing is judged: '{}'", said.escape_debug();
+            "what {program} printed can't be read, so nothing is checked: '{}'", said.escape_debug();
         /// It must see all jobs to act.
         NotAll(user: u32) =>
             "--act: Slurm may hide jobs from user {user}; run it as root or SlurmUser";

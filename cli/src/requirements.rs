@@ -58,8 +58,8 @@ pub enum Must {
     Be(&'static str),
     /// Anything except `OFF`; this value, if nothing else is wanted.
     NotOff(&'static str),
-    /// `SelectTypeParameters`: a value such as `CR_Core_Memory` if memory is counted, and `LL_SHARED_GRES` if shares are
-    /// to be spread.
+    /// `SelectTypeParameters`: such as `CR_Core_Memory` if memory is counted, and `LL_SHARED_GRES` if shares are to be
+    /// spread.
     Select { memory: bool, spread: bool },
     /// A number above 0; this one, if nothing else is wanted.
     Positive(u64),
@@ -127,7 +127,7 @@ impl Requirement {
             Must::NotOff(_) => is(!now.is_empty() && !settings.has(self.key, "OFF")),
             Must::Select { memory: true, .. } if !now.to_ascii_uppercase().contains("_MEMORY") => is(false),
             Must::Select { spread: true, .. } if !settings.has(self.key, SPREAD) => Met::Perhaps(format!(
-                "'{now}' lacks {SPREAD}: under Placement=follow, Slurm fills one GPU with shares before it uses the next"
+                "'{now}' lacks {SPREAD}: with Placement=follow, Slurm fills one GPU with shares before the next"
             )),
             Must::Select { .. } => Met::Yes,
             Must::Positive(_) => is(settings.number(self.key) > 0),

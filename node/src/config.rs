@@ -207,7 +207,7 @@ impl NodeConfig {
         if self.dcgm_dir.is_some() && self.dcgm_dir == self.jobstats_dir {
             return Err(Problem::Against {
                 setting: "DcgmJobMappingDir",
-                needs: "a folder of its own, not that of JobstatsDir",
+                needs: "a directory of its own, not that of JobstatsDir",
             });
         }
         Ok(())

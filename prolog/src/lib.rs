@@ -199,7 +199,7 @@ impl place::Ask for Asked<'_> {
         let (over, unknown) =
             squeue::over(jobs, self.node.name, self.slurm_conf, (&self.node.roots.proc, self.caller));
         if let Some(reason) = unknown {
-            log::error!("can't tell whether jobs are over whose epilog never ran: {reason}");
+            log::error!("can't tell whether jobs whose epilog never ran have ended: {reason}");
         }
         over
     }

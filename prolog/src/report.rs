@@ -119,10 +119,10 @@ fn line(entry: &Entry, notice: &Notice) -> String {
             format!("set aside '{}' of the ledger: {}", file.name.escape_debug(), file.damage)
         }
         Notice::Dropped(key) => {
-            format!("job {}: it is over, but its epilog has not run; its share is released", key.id)
+            format!("job {}: it has ended, but its epilog did not run; its share is released", key.id)
         }
         Notice::Completing(key) => {
-            format!("job {}: it is over; its share is released before its epilog, for job {id}", key.id)
+            format!("job {}: it has ended; its share is released before its epilog, for job {id}", key.id)
         }
         Notice::Collision(keys) => {
             format!("job {id}: Slurm gave it a GPU that other jobs have shares of: {}", listed(keys))

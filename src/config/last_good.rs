@@ -77,7 +77,7 @@ crate::errors! {
         Read(path: PathBuf, error: io::Error) => "{}: {error}", path.display();
         /// Other users could have written it, or can read it.
         NotOurs(path: PathBuf) =>
-            "{} must be a file with mode 0600 of root or of the owner of its folder", path.display();
+            "{} must be a file with mode 0600 of root or of the owner of its directory", path.display();
         Damaged(path: PathBuf) => "{} is damaged, or another version of gpushare wrote it", path.display();
         /// It isn't a valid configuration for this version.
         Content(path: PathBuf, error: ConfigError) => "{}, below its first line: {error}", path.display();

@@ -175,11 +175,11 @@ def test_other_things():
     node = Node()
     LEDGER.mkdir()
     LEDGER.chmod(0o777)
-    says(node.prolog(1), "must be a folder that only root can change")
+    says(node.prolog(1), "must be a directory that only root can change")
     node = Node()
     (RUN / "elsewhere").mkdir()
     LEDGER.symlink_to(RUN / "elsewhere")
-    says(node.prolog(1), "must be a folder that only root can change")
+    says(node.prolog(1), "must be a directory that only root can change")
     assert not os.listdir(RUN / "elsewhere")
     node = Node()
     LEDGER.write_text("x")
@@ -360,7 +360,7 @@ def test_over():
     with subprocess.Popen(["bash", "-c", f"exec -a 'slurmstepd: [2.batch]' {LEDGER.parent}/slurmstepd 60"]) as step:
         time.sleep(0.2)
         lines = node.prolog(3, 40)
-        assert any("job 1: it is over; its share is released before its epilog" in line for line in lines), lines
+        assert any("job 1: it has ended; its share is released before its epilog" in line for line in lines), lines
         assert set(node.entries()) == {2, 3}
         node.prolog(4, 40)
         assert set(node.entries()) == {2, 3}

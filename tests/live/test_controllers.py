@@ -222,7 +222,7 @@ def test_a_restart_beside_a_standby_with_other_rules(pair):
     conf = f"/second{CONF}"  # the right one
     # Its log is no proof that no request was accepted, and one of several controllers' isn't either.
     for command, reason in (
-        (f"gpushare audit --conf {conf}", "are controllers, and each logs only the requests that it judged itself"),
+        (f"gpushare audit --conf {conf}", "are controllers, and each logs only the requests that it checked itself"),
         (f"gpushare audit --conf {conf} /second/var/log/slurm/slurmctld.log", "slurmctld only stood by here"),
     ):
         said = pair.cluster.run(command)

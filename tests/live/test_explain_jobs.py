@@ -166,7 +166,7 @@ def test_whole_gpus_are_told_as_the_job_sees_them(jobs):
 def test_a_job_that_is_over_and_one_that_never_was_are_a_sentence(jobs):
     job = jobs.sbatch(script="true")
     assert jobs.finished(job) == "COMPLETED"
-    assert re.fullmatch(rf"job {job} of alice is over: COMPLETED, at \S+", explain(jobs, job))
+    assert re.fullmatch(rf"job {job} of alice has ended: COMPLETED, at \S+", explain(jobs, job))
     unknown = jobs.run(["gpushare", "explain", "999999"])
     assert unknown.returncode == 2, unknown.stderr
     assert unknown.stderr.startswith("gpushare: Slurm shows no job 999999: "), unknown.stderr

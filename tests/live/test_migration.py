@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""docs/running-cluster.md on clusters with jobs: what ran before goes on and keeps its GPUs, what waited starts, what is
-new is placed and fenced, and slurmctld drains no node by itself."""
+"""docs/running-cluster.md, Migrate, on clusters with jobs: what ran before goes on and keeps its GPUs, what waited
+starts, what is new is placed and fenced, and slurmctld drains no node by itself."""
 
 import copy
 import re

@@ -123,8 +123,8 @@ VARIES = [(r"\d+(?= ok,)|\d+(?= to check)|\d+(?= \\\(user)", r"\\d+")]
 def prepared(page, text, status=0):
     """What is done before a command, which then ends with STATUS. It may give another way to run it."""
     def note(function):
-        command = f"docs/commands.md#gpushare {page}"
-        PREPARED[command if command in PAGES else page if "." in page else f"docs/{page}.md", text] = function, status
+        names = [f"docs/commands.md#gpushare {page}", f"docs/{page}.md", f"docs/dev/{page}.md", page]
+        PREPARED[next(name for name in names if name in PAGES), text] = function, status
         return function
     return note
 
@@ -547,19 +547,19 @@ def a_pending_job(session):
         session.status = 1
 
 
-@prepared("docs/dev/slurm-faults.md", "salloc --gres=gpu:2")
+@prepared("slurm-faults", "salloc --gres=gpu:2")
 def in_a_job(session):
     session.user = "alice"
     session.cluster.write("/tmp/open-every-gpu", "#!/bin/sh\n/lab/open-gpus >/lab/out/epilog\n", 755)
     return lambda command: session.run(f"{command} true")
 
 
-@prepared("docs/dev/slurm-faults.md", "srun --gres=gpu:1 --exact --task-epilog=/tmp/open-every-gpu true")
+@prepared("slurm-faults", "srun --gres=gpu:1 --exact --task-epilog=/tmp/open-every-gpu true")
 def in_the_jobs_shell(session):
     return lambda command: session.run(f"salloc --gres=gpu:2 {command}; cat /lab/out/epilog")
 
 
-@prepared("docs/dev/slurm-faults.md", r"sbatch --qos=$'x\n[2026-11-24T12:00:00.000] error: anything' --wrap=true", status=1)
+@prepared("slurm-faults", r"sbatch --qos=$'x\n[2026-11-24T12:00:00.000] error: anything' --wrap=true", status=1)
 def who_writes_into_the_log(session):
     def forges(command):
         result = session.run(command)
@@ -568,7 +568,7 @@ def who_writes_into_the_log(session):
     return forges
 
 
-@prepared("docs/dev/slurm-faults.md", "tests/siege/run --release 24.11 --plain --replay tests/siege/slurm-faults/arbitrary")
+@prepared("slurm-faults", "tests/siege/run --release 24.11 --plain --replay tests/siege/slurm-faults/arbitrary")
 def on_a_cluster_of_its_own(session):
     """Half a minute: slurmctld is given up. Once is enough, on the release that the command names."""
     def runs(command):

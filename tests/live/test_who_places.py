@@ -79,4 +79,4 @@ def test_a_share_whose_epilog_never_ran_is_taken_back_when_its_job_is_over(node)
     third = node.sbatch(HALF)
     node.wait(lambda: third in node.ledger(), "the entry")
     assert set(node.ledger()) == {second, third}, "a job that lives keeps its GPU"
-    assert f"job {first}: it is over, but its epilog has not run; its share is released" in node.log("syslog")
+    assert f"job {first}: it has ended, but its epilog did not run; its share is released" in node.log("syslog")

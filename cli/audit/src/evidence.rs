@@ -41,7 +41,7 @@ gpushare::errors! {
         Level(level: String) => "SlurmctldDebug={level} leaves gpushare's lines out of the log: set it to info";
         /// The value of JobSubmitPlugins.
         NotLoaded(plugins: String) =>
-            "slurmctld runs without gpushare, so nobody judges requests: JobSubmitPlugins={plugins}";
+            "slurmctld runs without gpushare, so nothing checks requests: JobSubmitPlugins={plugins}";
         /// slurmctld's last start, if its line has a date.
         Silent(start: Option<u32>) =>
             "slurmctld has logged nothing of gpushare's since it started{}: is gpushare in JobSubmitPlugins?{}",
@@ -54,10 +54,10 @@ gpushare::errors! {
              ends no job: gpushare then logs its rules";
         /// The controllers.
         Controllers(hosts: String) =>
-            "{hosts} are controllers, and each logs only the requests that it judged itself: name the logs of all of \
+            "{hosts} are controllers, and each logs only the requests that it checked itself: name the logs of all of \
              them";
         StandsBy =>
-            "slurmctld only stood by here, so another controller judged the requests: name that one's log";
+            "slurmctld only stood by here, so another controller checked the requests: name that one's log";
         Cut(lines: u64) =>
             "{} about an accepted request can't be read, because syslog cuts lines at 500 characters: set \
              SlurmctldLogFile, or {GET_JOURNAL}", counted(*lines, "line");

@@ -46,7 +46,7 @@ gpushare::errors! {
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub enum OptionError {
         Unknown(option: String, release: Release) =>
-            "gpushare knows no option '{option}' of sbatch in Slurm {release}; leave it out to judge the command";
+            "gpushare knows no option '{option}' of sbatch in Slurm {release}; omit it to check the command";
         Short { name: String, meant: Vec<String> } =>
             "'--{name}' may be {}; write it in full", meant.join(" or ");
         Flag(name: &'static str) => "sbatch's option --{name} takes no value";

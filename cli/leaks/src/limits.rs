@@ -210,6 +210,6 @@ pub mod tests {
         let qoses = b"half|gres/gpu:a40=50||||||||||Relative||\nq|gres/gpu:a40=4||||||||||||\n".to_vec();
         let limits = Limits::of(&Rc::new(Tables { qoses, ..Tables::default() }.read()));
         assert_eq!(limits.all.iter().map(|one| one.owner.name()).collect::<Vec<_>>(), ["q"]);
-        assert!(limits.not_judged().unwrap().ends_with("aren't judged: half"));
+        assert!(limits.not_judged().unwrap().ends_with("aren't checked: half"));
     }
 }

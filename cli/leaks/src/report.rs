@@ -275,7 +275,7 @@ fn request(
     let (number, command, told) = match said {
         Ok(None) => (None, None, None),
         Ok(Some(told)) => (Some(told.number), told.command.clone(), Some(told.text.clone())),
-        Err(reason) => (None, None, Some(format!("can't be judged: {reason}"))),
+        Err(reason) => (None, None, Some(format!("can't be checked: {reason}"))),
     };
     let (request, on_command_line) = (form.text(), form.on_line);
     let gpu_hours = hours(seconds);

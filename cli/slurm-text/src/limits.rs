@@ -201,7 +201,7 @@ pub fn not_judged<'q>(qoses: impl IntoIterator<Item = &'q Qos>) -> Option<String
     let mut names: Vec<&str> = relative.map(|qos| qos.name.as_str()).collect();
     names.sort_unstable();
     (!names.is_empty()).then(|| {
-        format!("limits of these QOSes are percentages (Relative), and aren't judged: {}", names.join(", "))
+        format!("limits of these QOSes are percentages (Relative), and aren't checked: {}", names.join(", "))
     })
 }
 
@@ -353,7 +353,7 @@ mod tests {
         assert_eq!(found[0].lowest("gres/gpu"), Some((None, None)));
         assert_eq!(
             not_judged(&found).as_deref(),
-            Some("limits of these QOSes are percentages (Relative), and aren't judged: a, b")
+            Some("limits of these QOSes are percentages (Relative), and aren't checked: a, b")
         );
         assert_eq!(not_judged(&qoses("normal|gres/gpu=50||||||||||||\n")), None);
     }

@@ -213,8 +213,8 @@ fn spread(config: &Config, slurm: &Slurm) -> Option<Finding> {
             "LLN",
             format!(
                 "not set for {}: Slurm fills one node with shares before the next, and the last ones find no GPU with \
-                 enough units; LLN=YES in the partition's line of slurm.conf spreads them (and its other jobs) over the \
-                 nodes",
+                 enough units; LLN=YES in the partition's line of slurm.conf spreads them, and its other jobs, over \
+                 the nodes",
                 listed(&partitions)
             ),
         )

@@ -254,7 +254,7 @@ pub fn ledger(ledger: &Ledger, path: &Path) -> Vec<Finding> {
         Ok(found) => found,
     };
     if !found.is_dir() || found.uid() != 0 || found.mode() & 0o022 != 0 {
-        let said = format!("{shown} is not a folder that only root can change");
+        let said = format!("{shown} is not a directory that only root can change");
         // Its entries are of running jobs, so it stays where it is.
         let fix = if found.is_dir() {
             format!("chown root {shown} && chmod go-w {shown}")

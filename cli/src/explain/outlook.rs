@@ -97,13 +97,12 @@ pub fn plugins(settings: &Settings) -> Vec<String> {
         plugins.iter().copied().take_while(|plugin| !is_plugin(plugin, "gpushare")).collect();
     if before.len() == plugins.len() {
         return vec![
-            "slurmctld doesn't load gpushare (JobSubmitPlugins), so it judges no job by these rules"
-                .to_owned(),
+            "slurmctld doesn't load gpushare (JobSubmitPlugins), so these rules apply to no job".to_owned(),
         ];
     }
     let verb = if before.len() == 1 { "plugin" } else { "plugins" };
     let said = format!(
-        "slurmctld's {verb} {} may change or refuse the job before gpushare judges it",
+        "slurmctld's {verb} {} may change or refuse the job before gpushare checks it",
         before.join(", ")
     );
     if before.is_empty() { Vec::new() } else { vec![said] }

@@ -44,7 +44,7 @@ pub(super) fn run(conf: Option<&Path>, as_json: bool) -> Result<Answer, GuardErr
     let judge = Judge::new(config.policy, release, tables.read().into());
     let (found, unread) = refused(&now, &judge, release);
     if !unread.is_empty() {
-        complain(format!("not judged, because the request can't be read: job {}", unread.join(", ")));
+        complain(format!("not checked, because the request can't be read: job {}", unread.join(", ")));
     }
     let text = if as_json {
         #[derive(Serialize)]

@@ -15,7 +15,7 @@ pub fn requirements(config: &Config, slurm: &Slurm, hooks: bool) -> Vec<Requirem
     let mut requirements = vec![Requirement::slurm(
         "JobSubmitPlugins",
         Must::Last("gpushare"),
-        "jobs are not judged, or a later plugin can change them after gpushare has judged them",
+        "gpushare checks no job, or a later plugin can change jobs that it has checked",
     )];
     if slurm.has_accounting() {
         requirements.push(enforcement());

@@ -132,3 +132,6 @@ pub fn filled_in_order<'s>(config: &Config, slurm: &'s Slurm) -> Vec<&'s str> {
     };
     slurm.partitions.iter().filter(several).map(|partition| partition.name.as_str()).collect()
 }
+
+#[cfg(test)]
+mod tests;

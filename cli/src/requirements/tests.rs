@@ -27,7 +27,7 @@ const RULES: &str = "Placement=override\nUnitsPerGpu=80\nGpuWeight=a40:1\nQOS=x 
                      QOS=normal PreemptMode=requeue";
 
 /// A cluster whose settings are right except for these changes to slurm.conf.
-fn slurm(changes: &[(&str, &str)]) -> Slurm {
+pub fn slurm(changes: &[(&str, &str)]) -> Slurm {
     let programs = [("Prolog[0]", "/usr/sbin/gpushare-prolog"), ("Epilog[0]", "/usr/sbin/gpushare-epilog")];
     let kept = GOOD.into_iter().chain(programs).filter(|(key, _)| {
         !changes.iter().any(|(changed, _)| *changed == key.split('[').next().unwrap_or_default())
@@ -303,133 +303,6 @@ fn what_slurmctld_has_by_choice_stays() {
     ] {
         assert!(kept.contains(line), "{kept}");
     }
-}
-
-#[test]
-fn partitions_with_gpus_bill_by_type() {
-    let config = Config::parse("GpuWeight=a40:1,h100:7.5").unwrap();
-    let billed = |weights: &str| {
-        let slurm = Slurm {
-            partitions: vec![partition(&format!("PartitionName=p {weights}")).unwrap()],
-            ..slurm(&[])
-        };
-        let bills = billing(&config, &slurm);
-        bills.into_iter().map(|bill| (bill.met, bill.line)).collect::<Vec<_>>()
-    };
-    let gpus = "GRES/gpu:a40=1,GRES/gpu:h100=7.5";
-    for (now, met, line) in [
-        ("", false, gpus.to_owned()),
-        ("TRESBillingWeights=CPU=0.5,GRES/gpu=2.0", false, format!("CPU=0.5,{gpus}")),
-        ("TRESBillingWeights=gres/gpu:h100=7.50,gres/gpu:a40=1.0", true, gpus.to_owned()),
-        ("TRESBillingWeights=GRES/gpu:a40=1,GRES/gpu:h100=7.5,GRES/gpu=1", false, gpus.to_owned()),
-        ("TRESBillingWeights=GRES/gpu:a40=2,GRES/gpu:h100=7.5,Mem=1G", false, format!("Mem=1G,{gpus}")),
-    ] {
-        assert_eq!(billed(now), [(met, format!("TRESBillingWeights={line}"))], "{now}");
-    }
-    let new = billing(&config, &Slurm::default());
-    assert_eq!(new.iter().map(|bill| bill.partition.as_str()).collect::<Vec<_>>(), ["DEFAULT"]);
-    assert_eq!(billing(&config, &slurm(&[])).len(), 1, "the partition without GPUs bills as it likes");
-    assert_eq!(billing(&Config::default(), &slurm(&[])), []);
-}
-
-#[test]
-fn a_unit_of_a_share_bills_its_part_of_the_gpu() {
-    let line = |rules: &str, nodes: &[&str], weights: &str| {
-        let config = Config::parse(rules).unwrap();
-        let slurm = Slurm {
-            nodes: nodes.iter().map(|text| node(&format!("{text} Partitions=p")).unwrap()).collect(),
-            partitions: vec![partition(&format!("PartitionName=p {weights}")).unwrap()],
-            ..slurm(&[])
-        };
-        let [bill]: [Bill; 1] = billing(&config, &slurm).try_into().unwrap();
-        (bill.met, bill.unknown, bill.line.strip_prefix("TRESBillingWeights=").unwrap().to_owned())
-    };
-    let follow = "Placement=follow\nUnitsPerGpu=100\nGpuWeight=a40:8,h100:32\n";
-    let gpus = "GRES/gpu:a40=8,GRES/gpu:h100=32";
-    let own = "Placement=own\nShareGRES=gpushare\nUnitsPerGpu=80\n";
-    for (rules, nodes, now, met, unknown, weights) in [
-        (
-            follow,
-            &["NodeName=n1 Gres=gpu:a40:4,mps:400"][..],
-            "",
-            false,
-            false,
-            format!("{gpus},GRES/mps=0.08"),
-        ),
-        // The dearest node, and the dearest GPU of a node.
-        (
-            follow,
-            &["NodeName=n1 Gres=gpu:a40:4,mps:400", "NodeName=n2 Gres=gpu:H100:1,gpu:a40:1,mps:200"],
-            "TRESBillingWeights=Mem=1G,GRES/mps=1",
-            false,
-            false,
-            format!("Mem=1G,{gpus},GRES/mps=0.32"),
-        ),
-        (
-            follow,
-            &["NodeName=n1 Gres=gpu:a40:4,mps:400"],
-            "TRESBillingWeights=gres/mps=0.080,GRES/gpu:a40=8,GRES/gpu:h100=32",
-            true,
-            false,
-            format!("{gpus},GRES/mps=0.08"),
-        ),
-        // A node without shares: what it bills for them is the site's.
-        (follow, &["NodeName=n1 Gres=gpu:a40:4"], "TRESBillingWeights=GRES/mps=1", false, false, {
-            format!("GRES/mps=1,{gpus}")
-        }),
-        (
-            "Placement=follow\nUnitsPerGpu=24,12,0\nGpuWeight=a40:8,h100:32\n",
-            &["NodeName=n1 Gres=gpu:a40:2,gpu:h100:1,mps:36"],
-            "",
-            false,
-            false,
-            format!("{gpus},GRES/mps=0.666666"),
-        ),
-        (
-            "Placement=follow\nUnitsPerGpu=a40:40,h100:80\nGpuWeight=a40:8,h100:32\n",
-            &["NodeName=n1 Gres=gpu:a40:2,gpu:h100:1,mps:160"],
-            "",
-            false,
-            false,
-            format!("{gpus},GRES/mps=0.4"),
-        ),
-    ] {
-        assert_eq!(line(rules, nodes, now), (met, unknown, weights), "{rules} {nodes:?} {now}");
-    }
-    // Without gres/gpu, the type is that of the share's GRES, or the only one.
-    let typed = ["NodeName=n1 Gres=gpushare:h100:320"];
-    let untyped = ["NodeName=n1 Gres=gpushare:320"];
-    let two = format!("{own}GpuWeight=a40:8,h100:32");
-    assert_eq!(line(&two, &typed, ""), (false, false, "GRES/gpushare=0.4".into()));
-    assert_eq!(line(&format!("{own}GpuWeight=a40:8"), &untyped, "").2, "GRES/gpushare=0.1");
-    assert_eq!(line(&two, &untyped, ""), (true, true, String::new()), "unknown");
-    assert_eq!(line(&two, &untyped, "TRESBillingWeights=GRES/gpushare=1").1, false, "the site's own weight");
-    let new = billing(&Config::parse(&format!("{own}GpuWeight=a40:8")).unwrap(), &Slurm::default());
-    assert_eq!(new[0].line, "TRESBillingWeights=GRES/gpu:a40=8,GRES/gpushare=0.1");
-}
-
-#[test]
-fn shares_are_spread_over_the_nodes_of_a_partition() {
-    let own = "Placement=own\nShareGRES=gpushare\nUnitsPerGpu=80\n";
-    let two = ["NodeName=n1 Gres=gpushare:320 Partitions=p,q", "NodeName=n2 Gres=gpushare:320 Partitions=p"];
-    let found = |rules: &str, nodes: &[&str], more: &str, parameters: &str| -> Vec<String> {
-        let slurm = Slurm {
-            nodes: nodes.iter().map(|text| node(text).unwrap()).collect(),
-            partitions: vec![
-                partition(&format!("PartitionName=p {more}")).unwrap(),
-                partition("PartitionName=q").unwrap(),
-            ],
-            ..slurm(&[("SelectTypeParameters", parameters)])
-        };
-        let config = Config::parse(rules).unwrap();
-        filled_in_order(&config, &slurm).into_iter().map(str::to_owned).collect()
-    };
-    assert_eq!(found(own, &two, "LLN=NO", "CR_CORE"), ["p"]);
-    assert_eq!(found(own, &two, "LLN=YES", "CR_CORE"), [""; 0]);
-    assert_eq!(found(own, &two, "LLN=NO", "CR_CORE,CR_LLN"), [""; 0]);
-    assert_eq!(found(own, &two[..1], "LLN=NO", "CR_CORE"), [""; 0], "one node");
-    let off = format!("{own}NodeName=n2 Placement=off\n");
-    assert_eq!(found(&off, &two, "LLN=NO", "CR_CORE"), [""; 0], "gpushare places on one");
 }
 
 #[test]

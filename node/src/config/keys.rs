@@ -59,7 +59,7 @@ pub(super) const KEYS: [Key<NodeConfig>; 22] = [
     },
     Key {
         name: "MpsDir",
-        allowed: "the path of a folder, at most 60 characters long",
+        allowed: "the path of a directory, at most 60 characters long",
         take: |node, value| {
             path(value).filter(|path| path.as_os_str().len() <= 60).map(|found| node.mps_dir = found)
         },

@@ -21,7 +21,7 @@ gpushare::errors! {
         /// A daemon can be confined to a GPU only by UUID.
         NoUuid => "the NVIDIA driver shows no UUID for its GPU, and Mps needs it";
         Unsafe(path: PathBuf) =>
-            "{}: users other than root can change it; set MpsDir to another folder", path.display();
+            "{}: users other than root can change it; set MpsDir to another directory", path.display();
         File(path: PathBuf, error: io::Error) => "{}: {error}", path.display();
         Busy(path: PathBuf, time: Duration) =>
             "{}: locked by another process for {} ms", path.display(), time.as_millis();

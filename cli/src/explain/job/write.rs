@@ -51,9 +51,9 @@ fn one(told: &Told) -> String {
             state.to_ascii_lowercase()
         )),
         What::Over { end } if ["Unknown", "N/A", ""].contains(&end.as_str()) => {
-            lines.push(format!("job {job} of {user} is over: {state}"));
+            lines.push(format!("job {job} of {user} has ended: {state}"));
         }
-        What::Over { end } => lines.push(format!("job {job} of {user} is over: {state}, at {end}")),
+        What::Over { end } => lines.push(format!("job {job} of {user} has ended: {state}, at {end}")),
     }
     lines.iter().map(|line| clean(line) + "\n").collect()
 }
