@@ -382,5 +382,5 @@ fn the_ledger_is_no_folder_for_files_of_others() {
     }
     let both = |other: &str| Config::parse(&format!("JobstatsDir=/run/gpustat\nDcgmJobMappingDir={other}\n"));
     assert!(both("/run/dcgm-job-mapping").is_ok());
-    assert!(both("/run/gpustat/").unwrap_err().to_string().contains("a folder of its own"));
+    assert!(both("/run/gpustat/").unwrap_err().to_string().contains("a directory of its own"));
 }
