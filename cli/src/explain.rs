@@ -96,7 +96,7 @@ fn each(named: &[Named], options: job::Options) -> Result<Answer, ExplainError> 
     let (mut said, mut status) = (Vec::new(), 0);
     for one in named {
         match one.text(options) {
-            Err(reason) if named.len() > 1 => {
+            Err(reason @ (ExplainError::NoJob(_) | ExplainError::NoMessage(_))) if named.len() > 1 => {
                 said.push(format!("{reason}\n"));
                 status = 2;
             }

@@ -460,9 +460,10 @@ def test_whole_gpus_beside_shares_on_several_nodes(nodes):
 
 
 def full_while_another_is_empty(nodes):
-    """Whether a GPU has more units than it has, though another one has enough free."""
-    units = [units for of_node in nodes.assigned(nodes.entries()).values() for units in of_node]
-    return max(units) > nodes.share.full
+    """Whether a GPU of n1 or n2 has more units than fill it, though another one is empty."""
+    assigned = nodes.assigned(nodes.entries())
+    units = [*assigned["n1"], *assigned["n2"]]
+    return max(units) > nodes.share.full and min(units) == 0
 
 
 def test_lln_keeps_shares_from_meeting_where_another_node_is_empty(nodes):

@@ -64,7 +64,10 @@ def test_shares_are_billed_by_the_unit(billed):
         assert bill(billed, billed.sbatch(f"--gres={billed.share}:{units // part}", user="bob")) == WEIGHT // part
     findings, _ = check(billed)
     assert findings["TRESBillingWeights"]["status"] == "ok", findings["TRESBillingWeights"]
-    assert "Now:" not in billed.ok("gpushare conf slurm")
+    printed = billed.ok("gpushare conf slurm")
+    assert "PartitionName=p has it: " in printed and "# Add to PartitionName=" not in printed, printed
+    if billed.kind == "follow-mps" and billed.newer_than("23.11"):
+        assert "LL_SHARED_GRES" in billed.ok("scontrol show config"), "as conf has printed"
 
 
 def seconds(cluster, job):

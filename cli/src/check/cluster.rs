@@ -184,13 +184,14 @@ fn billing(config: &Config, slurm: &Slurm) -> Vec<Finding> {
     let gres = &config.node.share_gres;
     findings.extend(bills.iter().filter(|bill| bill.unknown).map(|bill| {
         let said = format!(
-            "partition {} has shares of GPUs whose type Slurm doesn't know: they cost nothing in fair-share unless you \
-             add GRES/{gres}=, the type's weight divided by UnitsPerGpu",
+            "partition {} has shares of GPUs whose weight isn't known (no type in Gres=, or none in GpuWeight): they \
+             cost nothing in fair-share unless you add GRES/{gres}=, a GPU's weight divided by UnitsPerGpu",
             bill.partition
         );
         Finding::unknown(about, said)
     }));
-    let (met, unmet): (Vec<_>, Vec<_>) = bills.into_iter().partition(|bill| bill.met);
+    let (met, unmet): (Vec<_>, Vec<_>) =
+        bills.into_iter().filter(|bill| !(bill.met && bill.unknown)).partition(|bill| bill.met);
     if !met.is_empty() && unmet.is_empty() {
         let names: Vec<String> = met.into_iter().map(|bill| bill.partition).collect();
         findings.push(Finding::ok(about, format!("as GpuWeight says, in {}", listed(&names))));

@@ -107,13 +107,14 @@ fn select(config: &Config, slurm: &Slurm) -> Option<Requirement> {
     let version = Version::parse(slurm.settings.get("SLURM_VERSION"));
     let spread = config.every_node().any(|node| node.placement == Placement::Follow)
         && version.is_some_and(|version| version.release >= Release(23, 11));
+    let counts_memory = slurm.settings.get("SelectTypeParameters").to_ascii_uppercase().contains("_MEMORY");
     let why = match (memory, spread) {
         (false, false) => return None,
-        (true, _) => {
+        (true, _) if !(counts_memory && spread) => {
             "limits on memory have no effect (with it, a job that names no memory gets all of a node's: set \
              DefMemPerCPU or DefMemPerGPU too)"
         }
-        (false, true) => "Slurm fills one GPU with shares before it uses the next",
+        (_, _) => "Slurm fills one GPU with shares before it uses the next",
     };
     Some(Requirement::slurm("SelectTypeParameters", Must::Select { memory, spread }, why))
 }

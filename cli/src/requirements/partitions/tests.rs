@@ -38,7 +38,9 @@ fn a_unit_of_a_share_bills_its_part_of_the_gpu() {
             partitions: vec![partition(&format!("PartitionName=p {weights}")).unwrap()],
             ..slurm(&[])
         };
-        let [bill]: [Bill; 1] = billing(&config, &slurm).try_into().unwrap();
+        let bill = billing(&config, &slurm)
+            .pop()
+            .unwrap_or_else(|| bill(&config, &Partition::default(), false, &BTreeSet::new()));
         (bill.met, bill.unknown, bill.line.strip_prefix("TRESBillingWeights=").unwrap().to_owned())
     };
     let follow = "Placement=follow\nUnitsPerGpu=100\nGpuWeight=a40:8,h100:32\n";
@@ -74,13 +76,58 @@ fn a_unit_of_a_share_bills_its_part_of_the_gpu() {
         (follow, &["NodeName=n1 Gres=gpu:a40:4"], "TRESBillingWeights=GRES/mps=1", false, false, {
             format!("GRES/mps=1,{gpus}")
         }),
+        // Rounded up: 12 units weigh a whole GPU.
+        (
+            "Placement=follow\nUnitsPerGpu=24,12,0\nGpuWeight=a40:8,h100:32\n",
+            &["NodeName=n1 Gres=gpu:a40:3,mps:36"],
+            "",
+            false,
+            false,
+            format!("{gpus},GRES/mps=0.666667"),
+        ),
+        // Which entry is for which type?
         (
             "Placement=follow\nUnitsPerGpu=24,12,0\nGpuWeight=a40:8,h100:32\n",
             &["NodeName=n1 Gres=gpu:a40:2,gpu:h100:1,mps:36"],
             "",
             false,
+            true,
+            gpus.to_owned(),
+        ),
+        // One of two nodes: the other's shares may cost too little.
+        (
+            follow,
+            &["NodeName=n1 Gres=gpu:a40:4,mps:400", "NodeName=n2 Gres=gpu:v100:4,mps:400"],
+            "",
             false,
-            format!("{gpus},GRES/mps=0.666666"),
+            true,
+            format!("{gpus},GRES/mps=0.08"),
+        ),
+        // The site's weights by type stay, but not beside one for all.
+        (
+            follow,
+            &["NodeName=n1 Gres=gpu:a40:4,mps:a40:400"],
+            "TRESBillingWeights=GRES/mps:a40=0.08,GRES/gpu:a40=8,GRES/gpu:h100=32",
+            true,
+            false,
+            format!("GRES/mps:a40=0.08,{gpus}"),
+        ),
+        (
+            follow,
+            &["NodeName=n1 Gres=gpu:a40:4,mps:a40:400"],
+            "TRESBillingWeights=GRES/mps:a40=0.08,GRES/mps=0.08,GRES/gpu:a40=8,GRES/gpu:h100=32",
+            false,
+            false,
+            format!("{gpus},GRES/mps=0.08"),
+        ),
+        // Slurm's own shares, where gpushare places nothing, may not even be counted.
+        (
+            "UnitsPerGpu=100\nGpuWeight=a40:8,h100:32\n",
+            &["NodeName=n1 Gres=gpu:a40:4,mps:400"],
+            "",
+            false,
+            false,
+            gpus.to_owned(),
         ),
         (
             "Placement=follow\nUnitsPerGpu=a40:40,h100:80\nGpuWeight=a40:8,h100:32\n",
@@ -100,7 +147,22 @@ fn a_unit_of_a_share_bills_its_part_of_the_gpu() {
     assert_eq!(line(&two, &typed, ""), (false, false, "GRES/gpushare=0.4".into()));
     assert_eq!(line(&format!("{own}GpuWeight=a40:8"), &untyped, "").2, "GRES/gpushare=0.1");
     assert_eq!(line(&two, &untyped, ""), (true, true, String::new()), "unknown");
-    assert!(!line(&two, &untyped, "TRESBillingWeights=GRES/gpushare=1").1, "the site's own weight");
+    let sites = line(&two, &untyped, "TRESBillingWeights=GRES/gpushare=1");
+    assert_eq!(sites, (true, false, String::new()), "its own weight is nothing to say anything of");
+    assert!(line(&two, &untyped, "TRESBillingWeights=GRES/gpushare=0").1, "which is none");
+    // Each node has its own units, and another type's weight is none.
+    let one = format!("{own}GpuWeight=a40:8\nNodeName=n2 UnitsPerGpu=40\n");
+    assert_eq!(line(&one, &untyped, "").2, "GRES/gpushare=0.1");
+    assert_eq!(line(&one, &["NodeName=n2 Gres=gpushare:160"], "").2, "GRES/gpushare=0.2");
+    assert!(line(&one, &["NodeName=n1 Gres=gpushare:v100:320"], "").1);
+    let list = "Placement=own\nShareGRES=gpushare\nUnitsPerGpu=40,80\nGpuWeight=a40:8";
+    assert_eq!(line(list, &["NodeName=n1 Gres=gpushare:120"], "").2, "GRES/gpushare=0.2", "the dearest");
+    // As gpushare.conf spells it; Slurm ignores case.
+    let spelled = "Placement=own\nShareGRES=gpuShare\nUnitsPerGpu=80\nGpuWeight=a40:8";
+    let printed = line(spelled, &["NodeName=n1 Gres=gpuShare:320"], "");
+    assert_eq!(printed, (false, false, "GRES/gpuShare=0.1".into()));
+    let again = line(spelled, &["NodeName=n1 Gres=gpuShare:320"], "TRESBillingWeights=GRES/gpuShare=0.1");
+    assert_eq!(again, (true, false, "GRES/gpuShare=0.1".into()));
     let new = billing(&Config::parse(&format!("{own}GpuWeight=a40:8")).unwrap(), &Slurm::default());
     assert_eq!(new[0].line, "TRESBillingWeights=GRES/gpu:a40=8,GRES/gpushare=0.1");
 }
@@ -125,6 +187,9 @@ fn shares_are_spread_over_the_nodes_of_a_partition() {
     assert_eq!(found(own, &two, "LLN=YES", "CR_CORE"), [""; 0]);
     assert_eq!(found(own, &two, "LLN=NO", "CR_CORE,CR_LLN"), [""; 0]);
     assert_eq!(found(own, &two[..1], "LLN=NO", "CR_CORE"), [""; 0], "one node");
+    assert_eq!(found(own, &two, "LLN=NO OverSubscribe=EXCLUSIVE", "CR_CORE"), [""; 0], "whole nodes");
+    let small = ["NodeName=n1 Gres=gpushare:80 Partitions=p", "NodeName=n2 Gres=gpushare:80 Partitions=p"];
+    assert_eq!(found(own, &small, "LLN=NO", "CR_CORE"), [""; 0], "a GPU each");
     let off = format!("{own}NodeName=n2 Placement=off\n");
     assert_eq!(found(&off, &two, "LLN=NO", "CR_CORE"), [""; 0], "gpushare places on one");
 }
