@@ -123,7 +123,7 @@ def test_of_format_4():
     (JOBS / "1").write_text(text)
     node.format_4(1, witness="4194304 1")
     lines = node.prolog(6)
-    assert any("job 1: it is over" in line for line in lines) and set(node.entries()) == {5, 6}, lines
+    assert any("job 1: it has ended" in line for line in lines) and set(node.entries()) == {5, 6}, lines
     for job in (5, 6):
         node.epilog(job)
     (LEDGER / "reconciled").unlink()
@@ -183,7 +183,7 @@ def test_other_things():
     assert not os.listdir(RUN / "elsewhere")
     node = Node()
     LEDGER.write_text("x")
-    says(node.prolog(1), "must be a folder")
+    says(node.prolog(1), "must be a directory")
 
 
 def test_counted():

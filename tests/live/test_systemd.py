@@ -456,7 +456,7 @@ WantedBy=multi-user.target
 
 def test_a_sites_own_unit_is_shown_and_ends_as_the_page_says(node):
     """docs/running-cluster.md; what runs before and after is in test_migration.py."""
-    [step] = [step for step in steps("docs/running-cluster.md") if step.command.startswith("systemctl disable")]
+    [step] = [step for step in steps("docs/running-cluster.md#Migrate") if step.command.startswith("systemctl disable")]
     node.write("/etc/systemd/system/site-mps.service", SITE_UNIT)
     node.ok("systemctl daemon-reload && systemctl enable --now site-mps")
     try:
