@@ -166,6 +166,13 @@ mod tests {
     }
 
     #[test]
+    fn a_long_command_is_named_short() {
+        let long = "x".repeat(80);
+        assert_eq!(named("squeue", &["-h", "-o", &long, "-a"]), "squeue -h -o …");
+        assert_eq!(named("squeue", &["-h"]), "squeue -h");
+    }
+
+    #[test]
     fn nobody_is_waited_for_without_end() {
         for script in ["exec sleep 300", "exec >&- 2>&-; exec sleep 300"] {
             let mut command = Command::new("sh");

@@ -21,7 +21,7 @@ pub fn defaults(config: &Config, slurm: &Slurm) -> Option<Finding> {
     }
     let conf = slurm.settings.default_memory();
     let has = |partition: &Partition, is_it: &dyn Fn(&str) -> bool| {
-        let mut nodes = slurm.nodes.iter().filter(|node| node.partitions.contains(&partition.name));
+        let mut nodes = slurm.nodes_of(&partition.name);
         nodes.any(|node| node.gres.iter().any(|(gres, ..)| is_it(gres)))
     };
     let is_open = |partition: &&Partition| {

@@ -36,7 +36,7 @@ fn paragraph(page: &Page) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::explain::ExplainError;
+    use crate::explain::{ExplainError, Named, each};
 
     #[test]
     fn a_number_is_no_script() {
@@ -61,5 +61,22 @@ mod tests {
         assert!(one("GS999").is_none() && PAGES.iter().all(|page| all().contains(page.number)));
         let error = ExplainError::NoMessage("GS999".to_owned()).to_string();
         assert!(error.starts_with("there is no message 'GS999'; the messages are GS101, "), "{error}");
+    }
+
+    #[test]
+    fn what_is_not_found_keeps_nothing_else_from_being_told() {
+        let options = crate::explain::job::Options { json: false, collected: None, conf: None };
+        let named = |words: &[&str]| -> Vec<Named> {
+            words.iter().map(|word| Named::Message((*word).to_owned())).collect()
+        };
+        let told = each(&named(&["GS999", "GS101"]), options).unwrap();
+        assert!(
+            told.text.starts_with("there is no message 'GS999'") && told.text.contains("\nGS101"),
+            "{}",
+            told.text
+        );
+        assert_eq!(told.status, 2);
+        assert_eq!(each(&named(&["GS101", "GS102"]), options).unwrap().status, 0);
+        assert!(each(&named(&["GS999"]), options).is_err());
     }
 }

@@ -33,7 +33,7 @@ pub fn billing(config: &Config, slurm: &Slurm) -> Vec<Bill> {
         let all = Partition { name: "DEFAULT".to_owned(), ..Partition::default() };
         let placing = config.every_node().filter(|node| node.placement != Placement::Off);
         let units: BTreeSet<Option<u64>> = placing.map(|node| sole_unit(config, node)).collect();
-        return vec![bill(config, &all, true, &units)];
+        return bill(config, &all, true, &units).into_iter().collect();
     }
     let bill = |partition: &Partition| {
         let nodes: Vec<&Node> = slurm.nodes_of(&partition.name).collect();
@@ -43,18 +43,22 @@ pub fn billing(config: &Config, slurm: &Slurm) -> Vec<Bill> {
         };
         let units: BTreeSet<Option<u64>> =
             nodes.iter().filter(places).map(|node| unit(config, node)).collect();
-        let bill = bill(config, partition, has_gpus, &units);
-        (has_gpus || bill.unknown || units.iter().any(Option::is_some)).then_some(bill)
+        bill(config, partition, has_gpus, &units)
     };
     slurm.partitions.iter().filter_map(bill).collect()
 }
 
 /// `units`: what a unit weighs on each node with shares, in millionths. A partition has one weight for all of them, so
-/// the dearest counts. Weights of shares by their type are the site's.
-fn bill(config: &Config, partition: &Partition, has_gpus: bool, units: &BTreeSet<Option<u64>>) -> Bill {
+/// the dearest counts. Weights of shares by their type are the site's. `None` if there is nothing to say.
+fn bill(
+    config: &Config,
+    partition: &Partition,
+    has_gpus: bool,
+    units: &BTreeSet<Option<u64>>,
+) -> Option<Bill> {
     let gres = config.node.share_gres.as_str();
     let of_shares = || partition.billing.iter().filter(|word| is_of(word, gres));
-    let is_typed = |word: &String| name(word).matches(':').count() > 0;
+    let is_typed = |word: &String| name(word).contains(':');
     let by_type = of_shares().next().is_some() && of_shares().all(is_typed);
     let unit = units.iter().copied().flatten().max().filter(|_| !by_type);
     let is_paid = |word: &String| factor(word.split('=').nth(1).unwrap_or_default()).unwrap_or(0) > 0;
@@ -68,7 +72,8 @@ fn bill(config: &Config, partition: &Partition, has_gpus: bool, units: &BTreeSet
     let is_ours = |word: &String| has_gpus && is_of(word, "gpu") || unit.is_some() && is_of(word, gres);
     let (now, others): (Vec<String>, Vec<String>) = partition.billing.iter().cloned().partition(is_ours);
     let line = format!("TRESBillingWeights={}", [others.as_slice(), &weights].concat().join(","));
-    Bill { partition: partition.name.clone(), met: normal(&now) == normal(&weights), line, unknown }
+    let met = normal(&now) == normal(&weights);
+    (unknown || !weights.is_empty()).then(|| Bill { partition: partition.name.clone(), met, line, unknown })
 }
 
 /// The TRES of a weight, in lowercase.

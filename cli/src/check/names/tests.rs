@@ -167,6 +167,12 @@ fn what_a_user_does_not_see_is_not_called_right() {
 }
 
 #[test]
+fn a_type_is_told_once_however_it_is_spelled() {
+    let said = judged("MaxCPUsPerGpu=a4O:8\nQOS=qos_b MaxCPUsPerGpu=A4O:8").join("\n");
+    assert!(said.contains("a4O") && !said.contains("A4O"), "{said}");
+}
+
+#[test]
 fn types_that_nodes_spell_with_capitals_have_the_line_to_add() {
     let typed = slurm::qoses::Typed { gres_types: names(&["h100"]), ..slurm::qoses::Typed::default() };
     let slurm = Slurm {

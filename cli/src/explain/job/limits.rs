@@ -267,6 +267,16 @@ pub mod tests {
     }
 
     #[test]
+    fn a_limit_on_a_type_comes_before_the_one_on_all_gpus() {
+        let both = TEXT.replace("gres/gpu:a40=4(3)", "gres/gpu=4(3),gres/gpu:a40=4(3)");
+        let job = job(7, "alice", "PENDING", "gres/gpu=2,gres/gpu:a40=2");
+        let found: Vec<String> =
+            concerning(&job, &known(&both, &job, &["q"]), &[]).iter().map(shown).collect();
+        assert_eq!(found[0], "QOS 'q' GrpTRES gres/gpu:a40 3/4 +2 Waits { for_more: 1 }");
+        assert_eq!(found[1], "QOS 'q' GrpTRES gres/gpu 3/4 +2 Waits { for_more: 1 }");
+    }
+
+    #[test]
     fn the_limits_of_qos_and_associations_are_judged() {
         let own = "the user's association with account 'acct'";
         assert_eq!(

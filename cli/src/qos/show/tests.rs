@@ -58,3 +58,8 @@ fn a_line_of_the_plan_is_of_the_qos_that_it_names() {
         assert_eq!(is_of(line, "q"), expected, "{line}");
     }
 }
+
+#[test]
+fn where_nothing_is_managed_a_line_says_so() {
+    assert_eq!(text(&[]), "gpushare.conf manages no QOS (what you may use: gpushare mine)\n");
+}

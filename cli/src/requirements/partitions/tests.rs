@@ -38,10 +38,11 @@ fn a_unit_of_a_share_bills_its_part_of_the_gpu() {
             partitions: vec![partition(&format!("PartitionName=p {weights}")).unwrap()],
             ..slurm(&[])
         };
-        let bill = billing(&config, &slurm)
-            .pop()
-            .unwrap_or_else(|| bill(&config, &Partition::default(), false, &BTreeSet::new()));
-        (bill.met, bill.unknown, bill.line.strip_prefix("TRESBillingWeights=").unwrap().to_owned())
+        let said = |bill: Bill| {
+            let weights = bill.line.strip_prefix("TRESBillingWeights=").unwrap().to_owned();
+            (bill.met, bill.unknown, weights)
+        };
+        billing(&config, &slurm).pop().map(said).unwrap_or_default()
     };
     let follow = "Placement=follow\nUnitsPerGpu=100\nGpuWeight=a40:8,h100:32\n";
     let gpus = "GRES/gpu:a40=8,GRES/gpu:h100=32";
@@ -148,7 +149,9 @@ fn a_unit_of_a_share_bills_its_part_of_the_gpu() {
     assert_eq!(line(&format!("{own}GpuWeight=a40:8"), &untyped, "").2, "GRES/gpushare=0.1");
     assert_eq!(line(&two, &untyped, ""), (true, true, String::new()), "unknown");
     let sites = line(&two, &untyped, "TRESBillingWeights=GRES/gpushare=1");
-    assert_eq!(sites, (true, false, String::new()), "its own weight is nothing to say anything of");
+    assert_eq!(sites, Default::default(), "the site's own weight: nothing is said");
+    let typed_by_site = line(&two, &typed, "TRESBillingWeights=GRES/gpushare:h100=0.4");
+    assert_eq!(typed_by_site, Default::default(), "nothing is compared, so nothing is right");
     assert!(line(&two, &untyped, "TRESBillingWeights=GRES/gpushare=0").1, "which is none");
     // Each node has its own units, and another type's weight is none.
     let one = format!("{own}GpuWeight=a40:8\nNodeName=n2 UnitsPerGpu=40\n");
