@@ -211,6 +211,11 @@ class Cluster:
     def wait(self, condition, what, patience=PATIENCE):
         return wait(condition, what, patience)
 
+    def start_now(self, job):
+        """Takes away the two minutes that a requeued job waits; not while slurmdbd gives the job its index."""
+        command = ["scontrol", "update", f"JobId={job}", "StartTime=now"]
+        self.wait(lambda: self.run(command).returncode == 0, f"an update of job {job}")
+
     def cancel_all(self):
         """Ends every job and waits until none is left, epilogs included."""
         self.run("squeue -h -o %A | xargs -r scancel")

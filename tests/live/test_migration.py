@@ -204,9 +204,7 @@ def test_from_scripts_of_a_site(with_scripts):
     assert list(jobs.kept) == [moving]
     assert cluster.run(["scontrol", "release", held], "alice").returncode != 0, "judged when it is released"
     cluster.ok(["scancel", held])
-    # Not while slurmdbd gives the job its index.
-    begin = ["scontrol", "update", f"job={later}", "StartTime=now"]
-    cluster.wait(lambda: cluster.run(begin).returncode == 0, "the update")
+    cluster.start_now(later)
     assert len(starts(cluster, later)) == 1
     jobs.are_all_over()
 

@@ -224,7 +224,7 @@ def test_a_requeued_job_of_a_free_qos_adds_to_its_output(site):
         site.ok(f"scontrol requeue {job}")
         site.wait_state(job, "PENDING")
         site.ok("sleep 3")  # until the first start's epilog is over
-        site.ok(f"scontrol update job={job} StartTime=now")  # not after Slurm's two minutes
+        site.start_now(job)
         site.wait(lambda: site.output(job).count("started") == 2, "the second start")
 
 

@@ -180,7 +180,7 @@ def test_a_requeued_job_is_placed_anew_and_counted_once(surf):
     surf.wait(lambda: surf.ledger() == {}, "the first start's share to be taken back")
     if not surf.newer_than("23.02"):
         time.sleep(3)  # 22.05 sometimes runs no prolog for a job that starts again within a second or two
-    surf.ok(["scontrol", "update", f"JobId={job}", "StartTime=now"])  # Slurm would let it wait for two minutes
+    surf.start_now(job)
     surf.wait(lambda: "restart=1" in surf.run("cat /run/gpushare/jobs/*").stdout, "the second start")
     # Until the second start truncates it, the file still has the output of the first.
     surf.wait(lambda: "start 1" in surf.output(job), "its output")

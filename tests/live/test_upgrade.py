@@ -227,7 +227,7 @@ def test_a_required_plugin_that_stops_fitting_loses_no_job(busy):
         assert state == "draining batch job complete failure"
         busy.ok(["scontrol", "update", f"node={busy.name}", "state=resume"])
     busy.wait(lambda: busy.state(job) == "PENDING", "the requeue")
-    busy.ok(["scontrol", "update", f"job={job}", "StartTime=now"])  # else two minutes later
+    busy.start_now(job)
     starts_fenced(busy, job)
     everything_ends(busy)
 
