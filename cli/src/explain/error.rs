@@ -27,7 +27,7 @@ gpushare::errors! {
         Heterogeneous => "{HETEROGENEOUS}";
         WrapAndScript => "sbatch takes either --wrap or a script";
         Script(name: String, why: ScriptError) => "{name}: {why}";
-        NoCluster => "'scontrol show config' names no ClusterName";
+        NoCluster => "'scontrol show config' has no ClusterName";
         OtherCluster(cluster: String) => "--clusters names another cluster than this one, '{cluster}'";
         NoAccount(user: String) => "Slurm shows you no account of user '{}'", user.escape_debug();
         NoUser(said: String) => "'id -u' says '{}'", said.escape_debug();

@@ -138,7 +138,8 @@ fn one(row: &Row, rows: &[Row], options: Options, snapshot: &Snapshot) -> Result
 }
 
 fn waits(row: &Row, rows: &[Row], snapshot: &Snapshot) -> Result<What, ProgramError> {
-    let (known, mut notes) = records::read(row, snapshot)?;
+    let (mut known, mut notes) = records::read(row, snapshot)?;
+    known.nodes = snapshot.nodes().ok().map(|nodes| records::of_nodes(row, nodes));
     let limits = limits::concerning(row, &known, rows);
     notes.extend(row.partition.contains(',').then(|| {
         format!("it may start in any of the partitions {}; the limits are those in the first", row.partition)

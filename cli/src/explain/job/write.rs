@@ -35,7 +35,7 @@ fn one(told: &Told) -> String {
             lines.push(format!("job {job} of {user} waits ({reason}): {because}"));
             lines.push(format!("  asks for: {}", amounts(asks)));
             lines.extend(limits.iter().flat_map(limit));
-            lines.extend(outlook(limits, smaller.as_ref(), reason, job));
+            lines.extend(if by_limits { outlook(limits, smaller.as_ref(), reason, job) } else { Vec::new() });
             lines.extend(expected.as_ref().map(|time| format!("  Slurm expects to start it at {time}")));
             lines.extend(notes.iter().map(|note| format!("  note: {note}")));
         }
@@ -198,6 +198,12 @@ fn outlook(limits: &[Limit], smaller: Option<&Smaller>, reason: &str, job: &str)
     match smaller {
         None if !stopped && reason::is_limit(reason) => {
             vec!["  none of these limits stops it now; Slurm's reason is from its last try".to_owned()]
+        }
+        None if !stopped && reason == "Resources" => {
+            vec![
+                "  these limits let it start: what it lacks may be CPUs, memory or nodes (-c, --mem, -N)"
+                    .to_owned(),
+            ]
         }
         None if !stopped => vec!["  none of the limits that gpushare checks stops it now".to_owned()],
         None => Vec::new(),
