@@ -10,7 +10,7 @@
 # make test-long    what is random in it, with far more tries and a new seed
 # make container    make demo in a podman container, where there is no Debian 12 (as root)
 # make fresh        make demo in a clone on a Debian 12 made for it; tests/fresh COMMAND for another command
-# make bench        figures, as ratios in one run (docs/dev/performance.md)
+# make bench        numbers, as ratios in one run (docs/dev/performance.md)
 # make simulate     ways to choose a GPU compared on the same jobs (docs/dev/simulation.md)
 # make lab-up, lab-shell, lab-down   a cluster to try things in: RELEASE=24.11 CGROUP=v1 (if not, v1 or v2, as the machine has) CONF=docs/examples/surf
 # make clean        what was built; make distclean: the cached roots too

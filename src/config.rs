@@ -4,7 +4,7 @@
 //! the rules of submission ([`rules`]), a node's plugins and programs the settings of nodes (`gpushare_node::config`),
 //! and `gpushare qos` the settings of the database (`gpushare_qos::config`). The command `gpushare` has all three.
 //! `lines` is the parser that they share, and `names` has the names of all keys, so that an unknown key is an error
-//! everywhere while a value is judged by those who need it. Half a configuration is never used: an error names the
+//! everywhere while a value is checked by those who need it. Half a configuration is never used: an error names the
 //! line, the key and the allowed values. The caller decides which file to read ([`find`]).
 
 use std::fmt;
@@ -76,11 +76,11 @@ crate::errors! {
     }
 }
 
-/// Where the configuration is if it isn't in slurm.conf's folder: a configless slurmd keeps its slurm.conf in a folder
-/// that it makes itself, and fetches no other files.
+/// Where the configuration is if it isn't in slurm.conf's directory: a configless slurmd keeps its slurm.conf in a
+/// directory that it makes itself, and fetches no other files.
 pub const FALLBACK: &str = "/etc/slurm/gpushare.conf";
 
-/// The configuration's path: in the folder of the running slurm.conf if anything has that name there, otherwise
+/// The configuration's path: in the directory of the running slurm.conf if anything has that name there, otherwise
 /// `fallback`.
 pub fn find(slurm_conf: &Path, fallback: &Path) -> PathBuf {
     let beside = slurm_conf.with_file_name("gpushare.conf");

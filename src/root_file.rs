@@ -1,4 +1,4 @@
-//! Files and folders that only root can change, such as the ledger's: reads have a limit and never follow a link.
+//! Files and directories that only root can change, such as the ledger's: reads have a limit and never follow a link.
 
 use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::{self, Read, Write};
@@ -6,7 +6,7 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 crate::errors! {
-    /// Why a folder can't be used.
+    /// Why a directory can't be used.
     #[derive(Debug)]
     pub enum FolderError {
         Io(path: PathBuf, error: io::Error) => "directory {}: {error}", path.display();
@@ -14,10 +14,10 @@ crate::errors! {
     }
 }
 
-/// Makes a folder that all users can read and only its owner can change, or checks an existing one.
+/// Makes a directory that all users can read and only its owner can change, or checks an existing one.
 ///
 /// # Errors
-/// The folder can't be made, or users other than root could change it.
+/// The directory can't be made, or users other than root could change it.
 pub fn make_folder(path: &Path) -> Result<(), FolderError> {
     let failed = |error| FolderError::Io(path.to_owned(), error);
     match fs::create_dir(path) {
@@ -31,8 +31,8 @@ pub fn make_folder(path: &Path) -> Result<(), FolderError> {
     if !found.is_dir() || others_may_write || foreign {
         return Err(FolderError::Unsafe(path.to_owned()));
     }
-    // A strict umask made it so, but users' steps and `gpushare status` read here. This also repairs a folder whose
-    // maker was killed. A folder in use keeps the mode that an administrator gave it.
+    // A strict umask made it so, but users' steps and `gpushare status` read here. This also repairs a directory whose
+    // maker was killed. A directory in use keeps the mode that an administrator gave it.
     if found.mode() & 0o055 != 0o055 && path.read_dir().map_err(failed)?.next().is_none() {
         fs::set_permissions(path, Permissions::from_mode(0o755)).map_err(failed)?;
     }
@@ -69,8 +69,9 @@ pub fn read(path: &Path, longest: u64) -> io::Result<Option<Vec<u8>>> {
 /// Writes a whole file under another name and renames it, so that a reader sees either the old or the new file. A file
 /// that can't be completed is removed. All users can read it.
 ///
-/// Syncs the file, so that a file system that notices late that it is full reports that here. Does not sync the folder:
-/// that would only matter after a crash of the machine, which empties /run, and elsewhere leaves the previous file.
+/// Syncs the file, so that a file system that notices late that it is full reports that here. Does not sync the
+/// directory: that would only matter after a crash of the machine, which empties /run, and elsewhere leaves the
+/// previous file.
 ///
 /// # Errors
 /// The file can't be written or renamed.

@@ -11,7 +11,7 @@ fn top() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// Every file below a folder, as a path from the top; not what is built, nor what begins with a dot.
+/// Every file below a directory, as a path from the top; not what is built, nor what begins with a dot.
 fn files(folder: &Path, found: &mut Vec<PathBuf>) {
     for entry in fs::read_dir(folder).unwrap() {
         let entry = entry.unwrap();
@@ -135,7 +135,8 @@ fn code(page: &Path) -> Vec<String> {
         .collect()
 }
 
-/// Whether a word says where something is in this tree. Slurm's own sources are C, and its folder is called `src` too.
+/// Whether a word says where something is in this tree. Slurm's own sources are C, and its directory is called `src`
+/// too.
 fn is_ours(word: &str) -> bool {
     let Some((first, rest)) = word.split_once('/') else { return false };
     let slurms = first == "src" && (rest.ends_with(".c") || rest.ends_with(".h"));

@@ -1,7 +1,7 @@
 //! `gpushare explain`: what a message means, why a job waits or which GPUs it has, and what Slurm would do with an
 //! sbatch command or script.
 //!
-//! Read → judge → print. It reads a command as sbatch does and the accounting data through sacctmgr, and judges with
+//! Read → decide → print. It reads a command as sbatch does and the accounting data through sacctmgr, and checks with
 //! the code of slurmctld's plugin; it submits nothing. Then it asks Slurm itself (`trial`).
 
 use std::ffi::OsString;
@@ -43,8 +43,8 @@ const HETEROGENEOUS: &str = "a heterogeneous job is several requests; check each
 /// The command line of `gpushare explain`.
 #[derive(Args)]
 #[command(
-    after_help = "Exit status: 0 gpushare and Slurm would accept it, 1 one of them would refuse it, 2 it can't tell, sbatch can't read the request, or\n\
-                        there is no such job or message.\n\
+    after_help = "Exit status: 0 gpushare and Slurm would accept it, 1 one of them would refuse it, 2 it can't tell, \
+                        sbatch can't read the request, or there is no such job or message.\n\
                         SBATCH_... variables count as they do for sbatch."
 )]
 pub struct Arguments {
@@ -69,7 +69,7 @@ pub struct Arguments {
 /// The explanation.
 ///
 /// # Errors
-/// There is no such message or job, or the request could not be judged.
+/// There is no such message or job, or the request could not be checked.
 pub fn run(arguments: Arguments) -> Result<Answer, ExplainError> {
     let arguments = options_first(arguments)?;
     let words: Vec<Vec<u8>> = arguments.words.into_iter().map(OsStringExt::into_vec).collect();
@@ -191,7 +191,7 @@ fn judge(words: &[Vec<u8>], user: Option<&str>, conf: Option<&Path>) -> Result<A
     request.partition = partitions.as_deref().or(request.partition);
     Ok(match policy::judge(&request, &policy, &&database) {
         Verdict::Accept(acceptance) => {
-            // slurmctld judges the request that the plugin leaves.
+            // slurmctld checks the request that the plugin leaves.
             let mut request = request;
             for remark in &acceptance.remarks {
                 match remark {

@@ -2,8 +2,8 @@
 //! `--act`, what `Guard=` of gpushare.conf does about them; with `--waiting`, which jobs in the queue today's rules
 //! would refuse.
 //!
-//! Ask → judge → print, and with `--act`: wait, ask and judge again, act on what both looks say. The judge is the crate
-//! `gpushare-guard`, and what it reads is `gpushare-slurm-text`.
+//! Ask → decide → print, and with `--act`: wait, ask and check again, act on what both looks say. The checker is the
+//! crate `gpushare-guard`, and what it reads is `gpushare-slurm-text`.
 
 use std::path::{Path, PathBuf};
 use std::thread;
@@ -38,8 +38,8 @@ const APART: Duration = Duration::from_secs(20);
 /// The command line of `gpushare guard`.
 #[derive(Args)]
 #[command(
-    after_help = "Exit status: 0 nothing is over, 1 a limit is exceeded or a rule broken (with --waiting: a job would \
-                        be refused), 2 it couldn't look. Run it as root or SlurmUser: others may not see every job."
+    after_help = "Exit status: 0 no limit is exceeded, 1 a limit is exceeded or a rule broken (with --waiting: a job \
+                        would be refused), 2 the check failed. Run as root or SlurmUser: others may not see every job."
 )]
 pub struct Arguments {
     /// Do what Guard= in gpushare.conf says about jobs beyond a limit, after a second look 20 seconds later
@@ -96,7 +96,7 @@ struct Report {
 /// The report.
 ///
 /// # Errors
-/// gpushare.conf or Slurm can't be read, or the figures can't be written.
+/// gpushare.conf or Slurm can't be read, or the metrics can't be written.
 pub fn run(arguments: &Arguments) -> Result<Answer, GuardError> {
     let conf = arguments.conf.as_deref();
     if arguments.waiting {
@@ -106,7 +106,7 @@ pub fn run(arguments: &Arguments) -> Result<Answer, GuardError> {
         textfile::check_name(out).map_err(GuardError::Out)?;
     }
     let report = report(arguments);
-    // What was done is said, even if the figures can't be written.
+    // What was done is said, even if the metrics can't be written.
     let unwritten = arguments.out.as_ref().and_then(|out| {
         let figures = report.as_ref().ok().map(Figures::of);
         let success = if figures.is_some() {

@@ -1,6 +1,6 @@
 //! `gpushare qos`: makes Slurm's database match the QOSes that gpushare.conf defines.
 //!
-//! Read → judge → apply: it reads the file and the database, [`gpushare_qos`] makes the plan, and `apply` carries it
+//! Read → decide → apply: it reads the file and the database, [`gpushare_qos`] makes the plan, and `apply` carries it
 //! out, one sacctmgr call after another. After each call, the next plan can continue from the database's state.
 
 use std::path::PathBuf;

@@ -1,4 +1,4 @@
-//! What gpushare.conf needs in slurm.conf and cgroup.conf, setting by setting. `gpushare check` judges slurmctld's
+//! What gpushare.conf needs in slurm.conf and cgroup.conf, setting by setting. `gpushare check` checks slurmctld's
 //! values with it, and `gpushare conf` prints the lines, so the lines of one fix what the other calls wrong. Pure,
 //! except for the links that `Prolog=` and `Epilog=` may name, and the path of this program.
 

@@ -19,7 +19,7 @@ pub use gpushare::config::nodes::Placement;
 pub use gpushare::config::units::{UnitsPerGpu, units_written};
 pub use gpushare::config::{FALLBACK, find};
 
-/// The ledger's folder on a node.
+/// The ledger's directory on a node.
 pub const RUN_DIR: &str = "/run/gpushare";
 
 /// The settings of all nodes.
@@ -144,9 +144,9 @@ pub struct NodeConfig {
     pub nvml_timeout: Duration,
     /// `Mps`
     pub mps: Mps,
-    /// `MpsControl`: NVIDIA's nvidia-cuda-mps-control, in whose folder nvidia-cuda-mps-server is searched first.
+    /// `MpsControl`: NVIDIA's nvidia-cuda-mps-control, in whose directory nvidia-cuda-mps-server is searched first.
     pub mps_control: PathBuf,
-    /// `MpsDir`: the folder of the daemons' pipes and logs.
+    /// `MpsDir`: the directory of the daemons' pipes and logs.
     pub mps_dir: PathBuf,
     /// `MpsTimeout`: how long a daemon may take to start, answer or end.
     pub mps_timeout: Duration,
@@ -156,9 +156,9 @@ pub struct NodeConfig {
     pub compute_mode: ComputeMode,
     /// `ForeignProcesses`
     pub foreign_processes: ForeignProcesses,
-    /// `JobstatsDir`: the folder of jobstats' files.
+    /// `JobstatsDir`: the directory of jobstats' files.
     pub jobstats_dir: Option<PathBuf>,
-    /// `DcgmJobMappingDir`: the folder of dcgm-exporter's files.
+    /// `DcgmJobMappingDir`: the directory of dcgm-exporter's files.
     pub dcgm_dir: Option<PathBuf>,
 }
 

@@ -26,7 +26,7 @@ pub(crate) fn share(units: u32, memory: Option<u32>) -> Holding {
     Holding::Share { units, capacity: 80, allocated_gpu: None, memory }
 }
 
-/// A ledger in a folder that is removed with the test.
+/// A ledger in a directory that is removed with the test.
 pub(crate) fn ledger() -> (tempfile::TempDir, Ledger) {
     let dir = tempfile::tempdir().unwrap();
     let ledger = Ledger::at(dir.path().join("gpushare"));

@@ -6,7 +6,7 @@
 //!
 //! [`locate`] finds the step's cgroup. On cgroup v1 [`v1`] writes its rules; on cgroup v2 [`v2`] attaches programs,
 //! which [`filter`] writes. [`mend`] opens a GPU again that Slurm closed for a step that never came so far. [`owner`]
-//! makes root the owner of folders that old releases give to users.
+//! makes root the owner of directories that old releases give to users.
 
 pub mod access;
 pub mod bpf;
@@ -70,7 +70,7 @@ impl Fence {
         held.map(|device| Fault::Held(device.path.clone()))
     }
 
-    /// The same fence for a process with another root folder, where the job's own device nodes may be missing.
+    /// The same fence for a process with another root directory, where the job's own device nodes may be missing.
     #[must_use]
     pub fn of_what_is_there(&self, access: impl Fn(&std::path::Path) -> Access) -> Fence {
         let mut fence = self.clone();

@@ -15,7 +15,7 @@
 //! /run/gpushare/nvml           why NVML has no answer
 //! /run/gpushare/limits         the driver can limit GPU memory for a cgroup
 //! /run/gpushare/used           when jobs last used their GPUs
-//! /run/gpushare/daemons        folders with MPS daemons
+//! /run/gpushare/daemons        directories with MPS daemons
 //! /run/gpushare/counts         how many shares and GPUs were given since the reboot
 //! /run/gpushare/gpustat        where jobstats' files are, if anywhere
 //! /run/gpushare/dcgm           where dcgm-exporter's files are, if anywhere
@@ -23,7 +23,7 @@
 //! /run/gpushare/new            what is being written
 //! ```
 //!
-//! If the lock can't be opened, for example because it is a folder, an administrator must move it: if two processes
+//! If the lock can't be opened, for example because it is a directory, an administrator must move it: if two processes
 //! moved it at once, each could get its own lock.
 
 mod alive;
@@ -48,7 +48,7 @@ use std::time::{Duration, Instant};
 
 use crate::job::JobKey;
 
-/// The folder of entries.
+/// The directory of entries.
 const JOBS: &str = "jobs";
 /// No entry is longer; a longer file is garbage.
 const LONGEST: u64 = 16 << 10;
@@ -116,10 +116,10 @@ impl Ledger {
         Ledger { dir: dir.into() }
     }
 
-    /// Takes the lock, after it makes the folders; gives up after `wait`.
+    /// Takes the lock, after it makes the directories; gives up after `wait`.
     ///
     /// # Errors
-    /// The lock is still taken then, or the folder can't be made or doesn't belong to root.
+    /// The lock is still taken then, or the directory can't be made or doesn't belong to root.
     pub fn lock(&self, wait: Duration) -> Result<Locked<'_>, LedgerError> {
         root_file::make_folder(&self.dir)?;
         let path = self.dir.join("lock");
@@ -146,7 +146,7 @@ impl Ledger {
         self.dir.join(JOBS).symlink_metadata().is_ok()
     }
 
-    /// The names in one of the ledger's folders; empty if the folder doesn't exist yet.
+    /// The names in one of the ledger's directories; empty if the directory doesn't exist yet.
     fn names(&self, folder: &Path) -> Result<Vec<String>, LedgerError> {
         let failed = |error| LedgerError::Read(folder.to_owned(), error);
         let name = |found: io::Result<fs::DirEntry>| {
@@ -162,7 +162,7 @@ impl Ledger {
     /// Lists every entry; changes nothing.
     ///
     /// # Errors
-    /// A folder can't be read.
+    /// A directory can't be read.
     pub fn list(&self) -> Result<Listing, LedgerError> {
         let mut listing = Listing::default();
         let mut names = self.names(&self.dir.join(JOBS))?;
@@ -251,7 +251,7 @@ impl Locked<'_> {
     /// Lists every entry. Moves other files to `garbage/`.
     ///
     /// # Errors
-    /// A folder can't be read.
+    /// A directory can't be read.
     pub fn list(&self) -> Result<Listing, LedgerError> {
         let listing = self.ledger.list()?;
         for garbage in listing.garbage.iter().filter(|garbage| !garbage.is_entry()) {
@@ -348,7 +348,7 @@ impl Locked<'_> {
         Ok(key)
     }
 
-    /// Makes a folder of the ledger. If something else has that name, it moves to `garbage/`.
+    /// Makes a directory of the ledger. If something else has that name, it moves to `garbage/`.
     fn make_folder(&self, name: &str) -> Result<(), LedgerError> {
         let path = self.ledger.dir.join(name);
         match root_file::make_folder(&path) {

@@ -190,7 +190,7 @@ pub fn leave(config: &NodeConfig, ledger: &Ledger, entry: Option<&Entry>) -> Vec
         let _ = tidy(config, ledger, entry);
     }
     let mut ended = Vec::new();
-    // Includes former folders, in case `MpsDir` was changed.
+    // Includes former directories, in case `MpsDir` was changed.
     for folder in ledger.daemon_folders() {
         let config = NodeConfig { mps_dir: folder, ..config.clone() };
         let since = |daemon: &Daemon| folder::left_with_mode(&daemon.folder(&config.mps_dir));
@@ -270,7 +270,7 @@ fn limits_for(entries: &[Entry], config: &NodeConfig) -> Option<Limits> {
     entries.iter().filter_map(|entry| Limits::of(entry, config)).reduce(Limits::with)
 }
 
-/// Every daemon that has a folder.
+/// Every daemon that has a directory.
 fn daemons(config: &NodeConfig) -> Vec<Daemon> {
     let names = fs::read_dir(&config.mps_dir).into_iter().flatten().flatten();
     names.filter_map(|name| name.file_name().to_str()?.parse().ok()).collect()

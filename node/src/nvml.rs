@@ -2,8 +2,8 @@
 //! can set.
 //!
 //! If NVML doesn't answer, no job fails: placement uses the ledger alone. A problem is reported once, not for every
-//! job, and remembered in the ledger's folder. Without a library or driver, NVML is queried only once a minute. It is
-//! also queried less often if a driver hangs, so that processes that can't be killed don't pile up.
+//! job, and remembered in the ledger's directory. Without a library or driver, NVML is queried only once a minute. It
+//! is also queried less often if a driver hangs, so that processes that can't be killed don't pile up.
 
 use std::process::Command;
 use std::time::{Duration, Instant};

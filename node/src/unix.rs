@@ -172,11 +172,11 @@ pub fn signal(process: &OwnedFd, signal: libc::c_int) {
     let _ = unsafe { libc::syscall(libc::SYS_pidfd_send_signal, number, signal, info, 0_u32) };
 }
 
-/// Lets these users enter a folder of root's that no other user may enter or list. Sets an access control list (acl(5))
-/// in the kernel's form (uapi/linux/posix_acl_xattr.h).
+/// Lets these users enter a directory of root's that no other user may enter or list. Sets an access control list
+/// (acl(5)) in the kernel's form (uapi/linux/posix_acl_xattr.h).
 ///
 /// # Errors
-/// The path holds a NUL or names no folder, or its file system has no access control lists.
+/// The path holds a NUL or names no directory, or its file system has no access control lists.
 #[doc(alias = "setxattr")]
 pub fn let_enter(folder: &Path, users: &[u32]) -> io::Result<()> {
     const NAME: &CStr = c"system.posix_acl_access";
@@ -199,8 +199,8 @@ pub fn let_enter(folder: &Path, users: &[u32]) -> io::Result<()> {
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Unmounts what is mounted there (users may mount FUSE on their own folders), never through a link; `false` if nothing
-/// is mounted.
+/// Unmounts what is mounted there (users may mount FUSE on their own directories), never through a link; `false` if
+/// nothing is mounted.
 ///
 /// # Errors
 /// The path holds a NUL, or umount2(2) refuses.
@@ -218,7 +218,7 @@ pub fn detach(path: &Path) -> io::Result<bool> {
     }
 }
 
-/// Looks up a name in a folder without opening it, for places where a user may have mounted their own file system: a
+/// Looks up a name in a directory without opening it, for places where a user may have mounted their own file system: a
 /// FUSE that never answers would block a process that opens something in it, and no signal ends that. The error is
 /// `CrossesDevices` if something is mounted there.
 ///
@@ -227,7 +227,7 @@ pub fn detach(path: &Path) -> io::Result<bool> {
 #[doc(alias = "openat")]
 pub fn look_at(folder: &File, name: &CStr) -> io::Result<File> {
     let flags = libc::O_PATH | libc::O_NOFOLLOW | libc::O_CLOEXEC;
-    // SAFETY: openat(2) reads a string that ends with NUL; the folder is open.
+    // SAFETY: openat(2) reads a string that ends with NUL; the directory is open.
     let number = unsafe { libc::openat(folder.as_raw_fd(), name.as_ptr(), flags) };
     if number < 0 {
         return Err(io::Error::last_os_error());
@@ -241,10 +241,10 @@ pub fn look_at(folder: &File, name: &CStr) -> io::Result<File> {
     }
 }
 
-/// A handle of a folder, in which to look up names; the folder isn't opened.
+/// A handle of a directory, in which to look up names; the directory isn't opened.
 ///
 /// # Errors
-/// It isn't a folder, or is a link to one, or the kernel refuses.
+/// It isn't a directory, or is a link to one, or the kernel refuses.
 pub fn folder(path: &Path) -> io::Result<File> {
     OpenOptions::new().read(true).custom_flags(libc::O_PATH | libc::O_NOFOLLOW | libc::O_DIRECTORY).open(path)
 }

@@ -16,7 +16,7 @@ const SET_MEMORY_LIMITS: &[u8] = b"nvmlDeviceSetMemoryLimits_v1\0";
 /// `nvmlSetMemoryLimits_v1_t`, NVML API reference.
 #[repr(C)]
 struct MemoryLimits {
-    /// "Full path to sysfs cgroup file name"; NVIDIA's examples give the cgroup's folder.
+    /// "Full path to sysfs cgroup file name"; NVIDIA's examples give the cgroup's directory.
     name_space: *const c_char,
     /// Bytes that are reserved for the cgroup.
     soft_limit: u64,

@@ -1,15 +1,15 @@
 //! Finds Slurm's headers: `SLURM_INCLUDE_DIR`, then pkg-config, then /usr/include; otherwise one message lists what it
-//! tried. A folder counts if it has the landmark slurm/slurm.h.
+//! tried. A directory counts if it has the landmark slurm/slurm.h.
 
 use std::path::{Path, PathBuf};
 
 const VARIABLE: &str = "SLURM_INCLUDE_DIR";
 const LANDMARK: &str = "slurm/slurm.h";
 
-/// The folder of Slurm's headers.
+/// The directory of Slurm's headers.
 ///
 /// # Errors
-/// `SLURM_INCLUDE_DIR` names a folder without the headers, or they are in none of the usual places.
+/// `SLURM_INCLUDE_DIR` names a directory without the headers, or they are in none of the usual places.
 pub fn include_dir() -> Result<PathBuf, String> {
     if let Some(named) = env(VARIABLE) {
         let dir = PathBuf::from(named);

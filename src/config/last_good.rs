@@ -156,7 +156,8 @@ pub fn path(folder: &Path) -> PathBuf {
     folder.join("gpushare_last_good")
 }
 
-/// Reads the copy. Trusts it only if root or the folder's owner (SlurmUser) wrote it and no other user can change it.
+/// Reads the copy. Trusts it only if root or the directory's owner (SlurmUser) wrote it and no other user can change
+/// it.
 ///
 /// # Errors
 /// There is no copy, or it can't be trusted.

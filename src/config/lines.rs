@@ -2,7 +2,7 @@
 //!
 //! `Key=Value` lines as in slurm.conf: `#` starts a comment, keys and fixed words ignore case, names and paths don't; a
 //! line that begins with `QOS=`, `PartitionName=` or `NodeName=` is a record of several settings. A line of another
-//! form, a key that nobody knows, and a key given twice are errors for every reader; a value is judged by those whose
+//! form, a key that nobody knows, and a key given twice are errors for every reader; a value is checked by those whose
 //! key it is.
 
 use super::names::{Record, known, meant};

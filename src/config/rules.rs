@@ -26,7 +26,7 @@ mod qos;
 /// The rules.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Rules {
-    /// By which submissions and changes are judged.
+    /// By which submissions and changes are checked.
     pub policy: Policy,
     /// `RefusalCounts`: the file in which slurmctld's plugin counts its messages.
     pub refusal_counts: Option<PathBuf>,
@@ -161,7 +161,7 @@ impl Section for Draft {
 }
 
 impl Draft {
-    /// Notes the types of `TYPE:NUMBER,…` or `TYPE`, a value whose numbers others judge.
+    /// Notes the types of `TYPE:NUMBER,…` or `TYPE`, a value whose numbers others check.
     fn note_types(&mut self, value: &str) {
         let types = value.split(',').filter_map(|part| part.trim().split(':').next());
         self.rules.policy.types.extend(types.filter(|name| is_gpu_type(name)).map(str::to_owned));

@@ -63,7 +63,7 @@ pub fn remark(remark: &Remark) -> Option<String> {
             let number = refusal.rule.number();
             let accepted = match (refusal.rule, refusal.denied) {
                 (Rule::BeyondLimit, false) => "accepted anyway",
-                (Rule::BeyondLimit, true) => "Slurm itself refuses it (DenyOnLimit)",
+                (Rule::BeyondLimit, true) => "Slurm itself rejects it (DenyOnLimit)",
                 _ => "accepted for now",
             };
             let last = format!("{accepted}; {number}, see `gpushare explain {number}`");
@@ -88,7 +88,9 @@ fn laid_out(refusal: &Refusal, start: &str, last: &str) -> String {
         if let Command::Update { job, array, .. } = &refusal.command
             && correction::names_several(job, *array)
         {
-            text.push_str("; Slurm gives a QOS and GPUs only to the first of several tasks, so change each");
+            text.push_str(
+                "; Slurm applies a QOS and GPUs only to the first of several tasks, so change each task",
+            );
         }
         let _ = write!(text, "{between}try: {command}");
     }
@@ -101,74 +103,73 @@ fn fault(refusal: &Refusal) -> String {
     let whose = whose(&refusal.ground);
     let limited = matches!((&refusal.ground, &refusal.offer), (Ground::Account { .. }, Offer::OfQos(_)));
     match refusal.rule {
-        Rule::TypeMissing if limited => format!("{whose} has a limit on GPU types; '{asked}' names none"),
-        Rule::TypeMissing => format!("{whose} needs a GPU type; '{asked}' names none"),
+        Rule::TypeMissing if limited => format!("{whose} limits GPU types; '{asked}' has no type"),
+        Rule::TypeMissing => format!("{whose} requires a GPU type; '{asked}' has no type"),
         Rule::TypeUnknown => format!(
-            "{whose} needs a GPU type that Slurm counts here; the one in '{asked}' isn't (if nodes have it, your \
-             administrator must add it to AccountingStorageTRES)"
+            "{whose} requires a GPU type that Slurm counts; it doesn't count the type in '{asked}' (if nodes have that \
+             type, your administrator must add it to AccountingStorageTRES)"
         ),
         Rule::TypeForeign => format!("{whose} has no GPUs of the type in '{asked}'"),
         Rule::Unreadable => {
             format!("{whose} accepts only requests of the form NAME[:TYPE][:COUNT], not '{asked}'")
         }
         Rule::NtasksPerGpuAlone => {
-            format!("{whose} needs every GPU named; --ntasks-per-gpu alone names none")
+            format!("{whose} requires a GPU type; --ntasks-per-gpu alone has no type")
         }
-        Rule::QosList => format!("{whose} must be named alone, not in the list '{asked}'"),
-        Rule::OptionInsideQos => format!("'{asked}' is an option of its own, not part of the QOS's name"),
-        Rule::TooLong => format!("more than {LONGEST} characters, which Slurm won't accept: '{asked}…'"),
+        Rule::QosList => format!("{whose} can't be in a list of QOSes: '{asked}'"),
+        Rule::OptionInsideQos => format!(
+            "'{asked}' is a separate option, not part of the QOS name; use a space instead of the comma"
+        ),
+        Rule::TooLong => format!("longer than {LONGEST} characters, which Slurm rejects: '{asked}…'"),
         Rule::ShareUncounted => format!("{whose} has no limit that counts the share '{asked}'"),
         Rule::TooMuchAtOnce => {
-            "the update names jobs with more scripts and variables than Slurm should read at once; \
-                                name fewer tasks of the array in each command"
+            "the scripts and environments of these jobs are too large for one update; update fewer tasks at a time"
                 .to_owned()
         }
-        Rule::GpuUncounted => format!("{whose} has limits on shares of GPUs and none that counts '{asked}'"),
+        Rule::GpuUncounted => format!("{whose} limits shares of GPUs but has no limit on '{asked}'"),
         Rule::TasksUneven => {
-            format!(
-                "{whose} counts GPUs per task, and Slurm picks them for full nodes: {asked} don't fill theirs"
-            )
+            format!("{whose} counts GPUs per task, but Slurm allocates them for full nodes; {asked} don't fill them")
         }
         Rule::NotRestated if refusal.ground == Ground::Site => {
-            "to take a job out of a reservation for shares, name its GPUs again in the same command"
+            "to move a job out of a reservation for shares, specify its GPUs again in the same command"
                 .to_owned()
         }
         Rule::NotRestated => {
-            format!("to move a job under {whose}, name its GPUs again in the same command")
+            format!("to move a job to {whose}, specify its GPUs again in the same command")
         }
         Rule::TypeResembles => format!(
-            "the type in '{asked}' doesn't exist here, but Slurm would take it for '{}'",
+            "the type in '{asked}' doesn't exist here, but Slurm would treat it as '{}'",
             shown(&refusal.resembles)
         ),
         Rule::TypeOfNone => {
             format!(
-                "--cpus-per-gpu and --mem-per-gpu may name only types that the job asks for, not '{asked}'"
+                "--cpus-per-gpu and --mem-per-gpu may name only types that the job requests, not '{asked}'"
             )
         }
         Rule::TooManyNodes => {
             format!(
-                "{whose} allows a job no more nodes than GPUs of a type; {asked} are more than {}",
+                "{whose} allows at most as many nodes as the job has GPUs of a type; {asked} are more than {}",
                 refusal.count
             )
         }
         Rule::BeyondLimit => format!("'{asked}' is more than {whose} allows at once, so the job can't start"),
         Rule::CountedTwoWays => {
-            format!("{whose} needs all GPUs asked for in one way; '{asked}' is asked for in another")
+            format!("{whose} requires all GPUs in one kind of option; '{asked}' is in another")
         }
         Rule::NotAlone if refusal.field == Field::Task => format!(
-            "{whose} counts the GPUs of a job's tasks, so change the tasks or GPUs by a command of its own; this \
-             one also changes: {asked}"
+            "{whose} counts GPUs per task, so change tasks or GPUs in a separate command; this one also changes: \
+             {asked}"
         ),
         Rule::NotAlone => {
             format!(
-                "to move a job under {whose}, use a command that changes only its QOS, partition and GPUs; this one, \
-                 perhaps as a plugin of this site changed it, also changes: {asked}"
+                "to move a job to {whose}, use a command that changes only its QOS, partition, and GPUs; this one \
+                 (perhaps because of another plugin) also changes: {asked}"
             )
         }
         Rule::OldRequestStays => {
             format!(
-                "to move a job under {whose}, its present GPUs must show and be right there, since Slurm may take \
-                 only a part of an update"
+                "to move a job to {whose}, its current GPUs must be visible and acceptable there, because Slurm may \
+                 apply only part of an update"
             )
         }
         Rule::ShareReservation => format!("the share '{asked}' is allowed only in certain reservations"),
@@ -177,19 +178,19 @@ fn fault(refusal: &Refusal) -> String {
         }
         Rule::ShareSize => format!("the share '{asked}' has a size that this cluster doesn't allow"),
         Rule::ShareForm => {
-            format!("ask for the share once, in units per node; '{asked}' is asked for differently")
+            format!("request the share once, in units per node; '{asked}' is in another form")
         }
         Rule::ShareMemory => format!("no share here has as much GPU memory as '{asked}'"),
         Rule::ShareFixed => format!("a job's share '{asked}' can't be changed after submission"),
         Rule::WholeGpu if refusal.ground == Ground::Partition(Vec::new()) => {
-            format!("name the partition for '{asked}': the reservation may be in one for shares only")
+            format!("specify the partition for '{asked}': the reservation may be in one for shares only")
         }
         Rule::WholeGpu => format!("{whose} is for shares of GPUs only; '{asked}' is not a share"),
         Rule::GpuMissing if refusal.ground == Ground::Partition(Vec::new()) => {
-            "name the partition for a job without a GPU: the reservation may be in one for GPUs only"
+            "specify the partition for a job without a GPU: the reservation may be in one for GPUs only"
                 .to_owned()
         }
-        Rule::GpuMissing => format!("{whose} is for jobs with GPUs; this job asks for none"),
+        Rule::GpuMissing => format!("{whose} is for jobs with GPUs; this job requests none"),
         Rule::TooManyCpus | Rule::TooMuchMemory => too_much(refusal, &whose, &asked),
     }
 }
@@ -198,7 +199,7 @@ fn fault(refusal: &Refusal) -> String {
 fn too_much(refusal: &Refusal, whose: &str, asked: &str) -> String {
     let Offer::PerGpu { amount, wanted, .. } = &refusal.offer else { return String::new() };
     let wanted = match (wanted, amount) {
-        (Some(wanted), _) => format!("asks for {}", size(*amount, *wanted)),
+        (Some(wanted), _) => format!("requests {}", size(*amount, *wanted)),
         (None, Amount::Cpus) => {
             "would get all CPUs of its nodes, because of --gres-flags=enforce-binding".to_owned()
         }
@@ -206,8 +207,8 @@ fn too_much(refusal: &Refusal, whose: &str, asked: &str) -> String {
     };
     let most = size(*amount, refusal.count);
     match amount {
-        Amount::Cpus => format!("{whose} gives at most {most} CPUs with '{asked}'; the job {wanted}"),
-        Amount::Memory => format!("{whose} gives at most {most} of memory with '{asked}'; the job {wanted}"),
+        Amount::Cpus => format!("{whose} allows at most {most} CPUs with '{asked}'; the job {wanted}"),
+        Amount::Memory => format!("{whose} allows at most {most} of memory with '{asked}'; the job {wanted}"),
     }
 }
 
@@ -253,8 +254,8 @@ fn offer(refusal: &Refusal) -> Option<String> {
         }
         Offer::PerGpu { amount, cap, .. } => {
             let what = match amount {
-                Amount::Cpus => "CPUs for each GPU",
-                Amount::Memory => "memory for each GPU",
+                Amount::Cpus => "CPUs per GPU",
+                Amount::Memory => "memory per GPU",
             };
             let types =
                 cap.types.iter().map(|(gres_type, cap)| format!("{gres_type} {}", size(*amount, *cap)));
@@ -264,7 +265,8 @@ fn offer(refusal: &Refusal) -> Option<String> {
         }
         Offer::Nothing => return None,
     };
-    let beyond = refusal.beyond.map(|asked| format!("; the job asks for {asked} in all")).unwrap_or_default();
+    let beyond =
+        refusal.beyond.map(|asked| format!("; the job requests {asked} in total")).unwrap_or_default();
     (!list.is_empty()).then(|| format!("{what}: {}{beyond}", list.join(", ")))
 }
 
@@ -278,11 +280,11 @@ fn limit(gres_type: &[u8], count: Option<u64>) -> String {
 fn changed(change: &Change) -> String {
     match change {
         Change::Type { qos, asked, given, .. } if asked.is_empty() => {
-            format!("QOS '{}' needs a GPU type; '{}' was added", shown(qos), shown(given))
+            format!("QOS '{}' requires a GPU type; '{}' was added", shown(qos), shown(given))
         }
         Change::Type { qos, asked, given, .. } => {
             format!(
-                "QOS '{}' needs a GPU type; '{}' was changed to '{}'",
+                "QOS '{}' requires a GPU type; '{}' was changed to '{}'",
                 shown(qos),
                 shown(asked),
                 shown(given)
@@ -297,7 +299,7 @@ fn changed(change: &Change) -> String {
         Change::Throttle { qos, array, tasks, over_minutes } => {
             let (hours, minutes) = (over_minutes / 60, over_minutes % 60);
             format!(
-                "QOS '{}' runs at most {tasks} array tasks of more than {hours}:{minutes:02} hours at once: \
+                "QOS '{}' runs at most {tasks} array tasks longer than {hours}:{minutes:02} hours at once: \
                  --array={} was set",
                 shown(qos),
                 shown(array)

@@ -158,9 +158,9 @@ pub enum Verdict<'a> {
 /// Values to write into an accepted request, and remarks about it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Acceptance<'a> {
-    /// The default QOS that was judged. It is written into the job, so that slurmctld uses no other.
+    /// The default QOS that was checked. It is written into the job, so that slurmctld uses no other.
     pub pin_qos: Option<&'a [u8]>,
-    /// The default account whose limits were judged. It is written into the job for the same reason: a user may change
+    /// The default account whose limits were checked. It is written into the job for the same reason: a user may change
     /// their default account.
     pub pin_account: Option<&'a [u8]>,
     /// The job's share of one GPU, for the node: the GRES and its units.
@@ -177,7 +177,7 @@ pub struct Acceptance<'a> {
     pub remarks: Vec<Remark>,
 }
 
-/// Judges a submission. Total: any bytes give a verdict.
+/// Checks a submission. Total: any bytes give a verdict.
 pub fn judge<'a, A: Accounting>(request: &Request, policy: &'a Policy, accounting: &'a A) -> Verdict<'a> {
     let asked = Parsed::from(*request);
     let case = Judgement::new(&asked, policy, accounting, None);
@@ -192,7 +192,7 @@ pub fn judge<'a, A: Accounting>(request: &Request, policy: &'a Policy, accountin
     ruling.map_or_else(Verdict::Refuse, Verdict::Accept)
 }
 
-/// Judges an update of a pending job. `update` has the user's changes, `existing` the current job.
+/// Checks an update of a pending job. `update` has the user's changes, `existing` the current job.
 ///
 /// Slurm shows a plugin less than it keeps of a job: not the tasks per GPU, and in some releases a GPU request survives
 /// when its strings are emptied. So a job can move into a governed QOS only if the same command names its GPUs: then
@@ -219,7 +219,7 @@ pub fn judge_update<'a, A: Accounting>(
     ruling.map_or_else(Verdict::Refuse, Verdict::Accept)
 }
 
-/// The state for judging one request.
+/// The state for checking one request.
 struct Judgement<'r, 'a, A: Accounting> {
     /// What Slurm will act on.
     request: &'r Parsed<'r>,
@@ -227,7 +227,7 @@ struct Judgement<'r, 'a, A: Accounting> {
     accounting: &'a A,
     /// For an update: the changes, and the current job.
     update: Option<(&'r Update<'r>, &'r Parsed<'r>)>,
-    /// Whether this judges a correction of gpushare's own: then nothing is let pass.
+    /// Whether this checks a correction of gpushare's own: then nothing is let pass.
     again: bool,
     /// See [`Judgement::governing`]; looked up only when needed.
     governing: OnceCell<Vec<Association<'a>>>,
@@ -278,7 +278,7 @@ impl<'r, 'a, A: Accounting> Judgement<'r, 'a, A> {
         Ok(accepted)
     }
 
-    /// Judges by the rule of types, under each QOS that the job may get.
+    /// Checks by the rule of types, under each QOS that the job may get.
     fn judge_types(&self, concerns_gpus: bool, accepted: &mut Acceptance<'a>) -> Ruling<()> {
         if !concerns_gpus && !self.may_be_favoured() && !matches!(self.request.wanted_qos(), Qos::List(_)) {
             return Ok(());
@@ -314,7 +314,7 @@ impl<'r, 'a, A: Accounting> Judgement<'r, 'a, A> {
         let (governed, others): (Vec<_>, Vec<_>) = candidates.into_iter().partition(|qos| self.governs(*qos));
         governed.into_iter().chain(others).try_for_each(|qos| {
             let fault = self.grounds_fault(self.ground(Some(qos)), accepted);
-            // A type that is filled in for one QOS was not judged under the others.
+            // A type that is filled in for one QOS was not checked under the others.
             match fault {
                 Some(fault) if self.mode_of(&fault) == Mode::Default => Err(self.with_correction(fault)),
                 fault => self.apply_mode(fault, &mut accepted.remarks),
@@ -322,7 +322,7 @@ impl<'r, 'a, A: Accounting> Judgement<'r, 'a, A> {
         })
     }
 
-    /// Judges by the rule of types, under the QOS or otherwise under the partition, and under the account.
+    /// Checks by the rule of types, under the QOS or otherwise under the partition, and under the account.
     fn judge_grounds(&self, qos: Option<A::Qos>, accepted: &mut Acceptance) -> Ruling<()> {
         let ground = self.ground(qos);
         match self.grounds_fault(ground, accepted) {

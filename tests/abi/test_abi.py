@@ -98,7 +98,7 @@ def test_what_is_started_for_every_job_loads_no_library(built, program):
 
 def test_nothing_says_where_it_was_built(built):
     """Else the same sources would make other files elsewhere. packaging/reproduce compares them all."""
-    # Not the checkout itself: /gpushare ends other folders' names too.
+    # Not the checkout itself: /gpushare ends other directories' names too.
     folders = [f"{TOP}/{name}/" for name in ("target", "src")]
     folders += [f"{path}/" for pattern in ("*/src", "*/*/src") for path in TOP.glob(pattern)]
     folders.append(os.environ.get("CARGO_HOME") or os.path.expanduser("~/.cargo"))

@@ -59,7 +59,7 @@ def debian(tmp_path_factory):
     variables = {"DESTDIR": str(root), "BUILT": str(BUILT), "SLURM_PLUGIN_DIR": PLUGIN_DIR}
     subprocess.run([TOP / "packaging/install"], env={**os.environ, **variables}, check=True, capture_output=True)
     stand_in(root / "slurm.so")
-    # `gpushare check` knows Slurm's folder by such a file.
+    # `gpushare check` knows Slurm's directory by such a file.
     (root / PLUGIN_DIR[1:] / "auth_munge.so").touch()
     environment = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "PERL_DL_NONLAZY": "1"}
 

@@ -16,7 +16,7 @@ def git(*words):
 
 
 def built(commit, release, names, *commands):
-    """The commit's short name, and its folder with the files NAMES of target/release, which COMMANDS make."""
+    """The commit's short name, and its directory with the files NAMES of target/release, which COMMANDS make."""
     commit = git("rev-parse", "--short=12", f"{commit}^{{commit}}").decode().strip()
     folder = FOLDER / f"{commit}-{release}"
     if not all((folder / name).exists() for name in names):

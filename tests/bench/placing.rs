@@ -3,7 +3,7 @@
 //!
 //! More than 400 shares are hardly on a node: a GPU takes 48 MPS clients. Each side has a ledger of its own on
 //! /dev/shm, as /run is: eight GPUs, and entries of 30 users. In turns, a job is placed and released on each. Prints
-//! the medians; judges nothing.
+//! the medians; checks nothing.
 #![expect(clippy::print_stdout, reason = "its output")]
 
 use std::error::Error;

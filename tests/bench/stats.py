@@ -2,7 +2,7 @@
 """What is made of the times: ratios and how sure they are. Touches nothing.
 
 Times come in rounds, {side: times}. Within a round the sides take turns every few milliseconds, so what slows the
-machine for longer slows all of them. A round gives one ratio of medians; the figure is the geometric mean over the
+machine for longer slows all of them. A round gives one ratio of medians; the number is the geometric mean over the
 rounds, and the interval comes from drawing rounds anew, so it holds whatever differs between rounds.
 """
 

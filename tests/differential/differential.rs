@@ -4,7 +4,7 @@
 //!     differential RELEASE colon|slash COUNT SEED COMMAND...
 //!
 //! COMMAND runs `reader.c` with that release's library. First the table of `tests/data` is held against it, then COUNT
-//! strings, made from SEED. Prints a line of figures; exit status 1 and the strings at a disagreement, 2 if it can't
+//! strings, made from SEED. Prints a line of numbers; exit status 1 and the strings at a disagreement, 2 if it can't
 //! be tried.
 
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a program for developers")]

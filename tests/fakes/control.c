@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //
 // Stands for nvidia-cuda-mps-control where thousands of daemons start and end: the daemon holds control_lock, keeps the
-// limits that it is given and quits when it is told; it has no server. As NVIDIA's, it exits with 0 when it listens, and
-// of two in one folder the second ends. A daemon makes none of the system calls that hold.c holds, which would wait for
-// nobody.
+// limits that it is given and quits when it is told; it has no server. As NVIDIA's, it exits with 0 when it listens,
+// and of two in one directory the second ends. A daemon makes none of the system calls that hold.c holds, which would
+// wait for nobody.
 
 #include <fcntl.h>
 #include <stdio.h>

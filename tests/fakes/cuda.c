@@ -7,9 +7,9 @@
  *
  * It does what NVIDIA's documents say of the real one: who can't open the device node finds no GPU; a client of an MPS
  * daemon is kept to its own variables and to the daemon's limits (here: what gpushare wrote beside the daemon's pipe
- * folder), and runs beside other clients; without MPS, programs take turns, and so do servers, in whose turn a limit on
+ * directory), and runs beside other clients; without MPS, programs take turns, and so do servers, in whose turn a limit on
  * threads costs time; a fault of one client ends all clients of its server. Each process with a context has a file in
- * the folder STATE, which everybody can write to; the words of STATE/broken make it misbehave:
+ * the directory STATE, which everybody can write to; the words of STATE/broken make it misbehave:
  *
  *     none     there is no GPU      limits   no limit holds      turns   MPS clients take turns too
  *     unfair   half of the users get a tenth of the steps        kin     a client that is killed ends all others
@@ -45,7 +45,7 @@ static int is_broken(const char *word) {
     return strstr(text, word) != NULL;
 }
 
-/* The folder of the daemon that this process is a client of; NULL without one. */
+/* The directory of the daemon that this process is a client of; NULL without one. */
 static const char *pipe_folder(void) {
     const char *folder = getenv("CUDA_MPS_PIPE_DIRECTORY");
     char path[4096];

@@ -29,7 +29,7 @@ class Job:
         self.process = self.kill_at = None
         # waiting, starting, living (placed, and its prolog has ended by itself), ending, over
         self.state = "waiting"
-        # Its daemon's folder and (PID, start), as its prolog left them.
+        # Its daemon's directory and (PID, start), as its prolog left them.
         self.folder = self.daemon = None
 
 

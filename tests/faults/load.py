@@ -320,7 +320,7 @@ def test_sets():
 
 
 def test_shown():
-    """`gpushare status` has the figures and the fault, also for a plain user;
+    """`gpushare status` has the numbers and the fault, also for a plain user;
     what is wrong it says on standard error."""
     fake = library()
     says(fake, gpus(f"{BUSY} processes=2 clients=3", f"{IDLE} field=145:1"))
@@ -425,7 +425,7 @@ def test_idle_jobs():
 
 
 def test_status_of_many(figure):
-    """The time that it takes; judged by nobody here."""
+    """The time that it takes; checked by nobody here."""
     fake = library()
     node = asking(fake, gpus=8, units=1000)
     says(fake, "".join(f"gpu GPU-{number} {minor} total=81920 reserved=600 {IDLE} processes=25\n" for number, minor in

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""MPS daemons and what can be wrong with NVIDIA's program, with a user, and with the folders: prolog and epilog end
+"""MPS daemons and what can be wrong with NVIDIA's program, with a user, and with the directories: prolog and epilog end
 with 0 in time, the job fails with one line (or runs, with OnMpsFailure=run), and nothing is left."""
 
 import contextlib
@@ -37,7 +37,7 @@ def refused(node, *words, job=7, user=ALICE):
 
 
 def started(node, job=7, user=ALICE, units=40):
-    """The folder and (PID, start) of a job's daemon, which works."""
+    """The directory and (PID, start) of a job's daemon, which works."""
     lines = node.prolog(job, units, user=user)
     assert node.failure(job) is None, lines
     folder = node.folder(job)
@@ -466,7 +466,7 @@ TRICKS = {
 @pytest.mark.parametrize("kill", (True, False), ids=("daemon killed", "daemon alive"))
 @pytest.mark.parametrize("trick", TRICKS)
 def test_hostile_user(control, trick, kill):
-    """Whatever a user does in his own two folders,
+    """Whatever a user does in his own two directories,
     the node's files stay as they are and his next job is served or fails."""
     node = MpsNode(control)
     PRECIOUS.write_text("root's\n")
@@ -553,7 +553,7 @@ def test_endless(control, how):
 
 
 def test_mounts(control):
-    """What a user has mounted in his folders (FUSE, which here is a tmpfs) goes with them."""
+    """What a user has mounted in his directories (FUSE, which here is a tmpfs) goes with them."""
     node = MpsNode(control, 1)
     folder, daemon = started(node, 1)
     os.kill(daemon[0], signal.SIGKILL)
@@ -570,7 +570,7 @@ def test_mounts(control):
     node.check_empty()
 
 
-# --- folders -------------------------------------------------------------------------------------------------------
+# --- directories --------------------------------------------------------------------------------------------------
 
 
 def test_foreign_folders(control):
@@ -666,7 +666,7 @@ def test_full(control):
 
 @pytest.mark.parametrize("limit", ["size=128k", "nr_inodes=40,size=1m"])
 def test_full_of_a_users_files(control, limit):
-    """A user who fills MpsDir through their own folders stops nobody once their last job is over."""
+    """A user who fills MpsDir through their own directories stops nobody once their last job is over."""
     node = MpsNode(control)
     MPS.mkdir(parents=True, exist_ok=True)
     subprocess.run(["mount", "-t", "tmpfs", "-o", f"{limit},mode=755", "none", MPS], check=True)

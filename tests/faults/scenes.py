@@ -225,8 +225,8 @@ class Stage:
         return jobs_left(), names_left(), tuple(sorted(self.node.counts().items())), self.daemons()
 
     def daemons(self):
-        """Those that live, by their folders; checks that each job has its own. Of one without a job, no serial order
-        has any."""
+        """Those that live, by their directories; checks that each job has its own. Of one without a job, no serial
+        order has any."""
         if not self.scene.mps:
             return ()
         alive = tuple(sorted(folder.name for folder in (MPS.iterdir() if MPS.exists() else ()) if is_alive(folder)))
@@ -315,7 +315,7 @@ def without(jobs, left):
 
 
 def is_alive(folder):
-    """Whether the daemon of a folder holds its lock."""
+    """Whether the daemon of a directory holds its lock."""
     try:
         with open(folder / "pipe/control_lock", "rb") as file:
             asked = struct.pack("hhqqi4x", fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)

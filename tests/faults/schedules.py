@@ -89,7 +89,7 @@ def read(text):
 
 
 def alone(work, number):
-    """What WORK returns in a process with its own /run, /proc and folder; the text of an exception if it raises one."""
+    """What WORK returns in a process with its own /run, /proc and directory; or the text of its exception."""
     reader, writer = os.pipe()
     pid = os.fork()
     if pid:

@@ -147,7 +147,7 @@ def test_one_file_says_all():
 
 
 def test_other_things():
-    """Folders that are files or links, a temporary file that is a folder, a lock that is one,
+    """Directories that are files or links, a temporary file that is a directory, a lock that is one,
     a /run that others can change."""
     for name in ("jobs", "failed", "witness", "env", "garbage"):
         node = Node()

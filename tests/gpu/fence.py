@@ -247,8 +247,8 @@ def end(test):
             raise Wrong(f"processes {' '.join(left())}") from None
         used = memory(test)
         if folders or used > test.used + 64:
-            raise Wrong(f"folders {folders}, {used} MiB in use, {test.used} MiB at the beginning")
-        row.said = f"no process, no folder; {used} MiB in use, as at the beginning ({test.used})"
+            raise Wrong(f"directories {folders}, {used} MiB in use, {test.used} MiB at the beginning")
+        row.said = f"no process, no directory; {used} MiB in use, as at the beginning ({test.used})"
 
 
 def is_of(path, users):

@@ -161,7 +161,7 @@ class Node:
             (CGROUP / "gpushare-gpu/cgroup.procs").write_text(str(pid))
 
     def cgroup_of(self, pid):
-        """The folder of a process's cgroup that fences devices."""
+        """The directory of a process's cgroup that fences devices."""
         for line in Path(f"/proc/{pid}/cgroup").read_text().splitlines():
             _, controllers, path = line.split(":", 2)
             if (self.kind == "v2" and not controllers) or "devices" in controllers.split(","):

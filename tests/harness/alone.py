@@ -13,7 +13,7 @@ FOLDER = "GPUSHARE_ALONE"
 
 
 def folder():
-    """A folder for this run only."""
+    """A directory for this run only."""
     return Path(os.environ.get(FOLDER, "/nonexistent"))
 
 
@@ -26,7 +26,7 @@ def go_on_alone(name):
         # It also needs its own /proc: a real slurmstepd on this machine would keep a job with the same number alive.
         isolation = "--mount --propagation private --pid --fork --kill-child --mount-proc".split()
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
-        # The namespaces have mounts of what is in the folder, so it is removed from outside of them.
+        # The namespaces have mounts of what is in the directory, so it is removed from outside of them.
         try:
             sys.exit(subprocess.call(["unshare", *isolation, sys.executable, *sys.argv]))
         finally:

@@ -16,7 +16,7 @@ from lab import TOP
 PROGRAMS = TOP / "target/release"
 RUN = Path("/run")
 LEDGER = RUN / "gpushare"
-# A folder for this run only, outside of /run, which every node makes anew.
+# A directory for this run only, outside of /run, which every node makes anew.
 SITE = alone.folder()
 # Follows a prolog or epilog into the child process that does its work, and no program that this starts. What is
 # injected counts for each process by itself.
@@ -101,8 +101,8 @@ class Node:
         entry.write_text(text.replace("end\n", "witness=4194304 1\nend\n"))
 
     def format_4(self, job, witness=None, reason=None):
-        """Makes what the ledger has of a job what an older gpushare would have written: an entry, marks in folders of
-        their own, and the file of a sum."""
+        """Makes what the ledger has of a job what an older gpushare would have written: an entry, marks in directories
+        of their own, and the file of a sum."""
         entry = LEDGER / f"jobs/{job}"
         text = re.sub("(state|reason|pci|mps|limit|env|witness)=.*\n", "", entry.read_text())
         restart = re.search("restart=(.*)", text)[1]

@@ -76,7 +76,7 @@ def entered(cluster, job, user, command):
     field, top, end = ("0:", "", "/user/task_special") if cluster.cgroup == "v2" else ("[0-9]*:devices", "/devices", "")
     line = cluster.ok(f"sed -n 's,^{field}:,,p' /proc/{stepd}/cgroup").replace(f"/gpushare-lab-{cluster.name}", "", 1)
     folder = f"/sys/fs/cgroup{top}{line.split('/step_extern')[0]}/step_extern{end}"
-    # The last folder is made for the first session.
+    # The last directory is made for the first session.
     return cluster.ok(
         f"mkdir -p {folder} && echo $$ >{folder}/cgroup.procs && exec setpriv --reuid={user} --clear-groups {command}"
     )

@@ -35,7 +35,7 @@ def perform(cluster, step):
 
 
 def settled(cluster):
-    """Whether every node has registered since slurmctld started, so that slurmctld has judged what they report."""
+    """Whether every node has registered since slurmctld started, so that slurmctld has checked what they report."""
     states = re.findall(r" State=(\S+)", cluster.ok(["scontrol", "-o", "show", "nodes"]))
     return len(states) == 2 and not any(
         word in state for state in states for word in ("UNKNOWN", "NOT_RESPONDING", "*")

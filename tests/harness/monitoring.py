@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Debian's node_exporter and Prometheus, on this machine's loopback, for a folder of .prom files."""
+"""Debian's node_exporter and Prometheus, on this machine's loopback, for a directory of .prom files."""
 
 import json
 import socket
@@ -16,7 +16,7 @@ DASHBOARD = TOP / "docs/metrics/dashboard.json"
 
 
 def programs():
-    """The folder of the programs; None if this machine can't have them."""
+    """The directory of the programs; None if this machine can't have them."""
     done = subprocess.run([TOP / "tests/prometheus"], capture_output=True, text=True)
     assert done.returncode in (0, 3), done.stderr
     return Path(done.stdout.strip()) if done.returncode == 0 else None

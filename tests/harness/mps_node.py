@@ -58,7 +58,7 @@ class MpsNode(Node):
         self.configure(*settings)
 
     def provide(self, control, how):
-        """Makes a folder with the control program, real or as HOW says, and a server that lives without a GPU."""
+        """Makes a directory with the control program, real or as HOW says, and a server that lives without a GPU."""
         folder = RUN / "nvidia"
         folder.mkdir()
         shutil.copy(FAKES / "nvidia-cuda-mps-server", folder)
@@ -99,14 +99,14 @@ class MpsNode(Node):
         (RUN / "nvidia/server").write_text(how + "\n")
 
     def folder(self, job):
-        """The folder of a job's daemon, from the ledger."""
+        """The directory of a job's daemon, from the ledger."""
         for row in self.status()["jobs"]:
             if row["job"] == job:
                 return MPS / f"{row['gpus'][0]['index']}.{row['user_id']}"
         return None
 
     def daemon(self, folder):
-        """(PID, start) of the last daemon in a folder's state file; None if there is none or it is dead."""
+        """(PID, start) of the last daemon in a directory's state file; None if there is none or it is dead."""
         try:
             found = re.findall(r"^process=(\d+) (\d+)$", (folder / "state").read_text(), re.M)
         except OSError:
@@ -128,7 +128,7 @@ class MpsNode(Node):
         assert not left, f"left in {MPS}: {left}"
 
     def check_no_daemons(self):
-        """Checks that no folder is left, and no process except this test's own."""
+        """Checks that no directory is left, and no process except this test's own."""
         self.check_no_folder()
         assert not strangers(), f"processes are left: {strangers()}"
 

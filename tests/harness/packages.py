@@ -39,7 +39,7 @@ def slurm_of(release):
 
 
 def restamp(built, slurm):
-    """Makes the plugins in a folder claim to be built for another SLURM; they can't be loaded after that."""
+    """Makes the plugins in a directory claim to be built for another SLURM; they can't be loaded after that."""
     for name in install.PLUGINS:
         path = built / f"lib{name}.so"
         offset, size = elf.place(path, "plugin_version")
@@ -129,7 +129,7 @@ mkdir root/packages && mount --bind "$2" root/packages && mount -t proc proc roo
 
 
 def in_root(release, packages, script, outside=""):
-    """The result of SCRIPT in a release's root, with the folder of packages in /packages;
+    """The result of SCRIPT in a release's root, with the directory of packages in /packages;
     OUTSIDE, where the root is $root, runs first."""
     run = 'export PATH=/usr/sbin:/usr/bin:/sbin:/bin; chroot root bash -c "$3"'
     command = ["unshare", "--mount", "--pid", "--fork", "--kill-child", "--propagation", "private"]

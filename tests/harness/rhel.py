@@ -26,13 +26,15 @@ def libraries(newest):
     )
 
 
-def slurm_packages(folder, version):
-    """Builds the packages of a Slurm into a folder. $GPUSHARE_GLIBC is the glibc for which they are built."""
+def slurm_packages(folder, version, suffix="%{nil}"):
+    """Builds the packages of a Slurm into a folder; SUFFIX ends their names. $GPUSHARE_GLIBC is the glibc for which
+    they are built."""
     defines = {
         "_topdir": folder / "work",
         "_rpmdir": folder,
         "_build_name_fmt": "%%{NAME}-%%{VERSION}.rpm",
         "slurm_version": version,
+        "slurm_suffix": suffix,
         "libraries": libraries(os.environ.get("GPUSHARE_GLIBC")),
     }
     words = [word for name, value in defines.items() for word in ("--define", f"{name} {value}")]

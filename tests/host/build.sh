@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 #
 # Sourced: compiles the fake slurmctld for a release of the lab and runs it with that release's loader and libraries,
-# which are read and never changed. Touches: a folder of its own, removed at the end.
+# which are read and never changed. Touches: a directory of its own, removed at the end.
 
 HOST_HOME=$(cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")" && pwd)
 TOP=$HOST_HOME/../..
@@ -26,7 +26,7 @@ enter_release() {
         "PluginDir=$libraries/slurm-wlm" "StateSaveLocation=$folder/state" >"$conf"
 }
 
-# compile PROGRAM SOURCES FLAG...: PROGRAM into the release's folder
+# compile PROGRAM SOURCES FLAG...: PROGRAM into the release's directory
 compile() {
     local program=$folder/$1 sources=$2
     shift 2

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //
 // speed: time inside job_submit(), Slurm's own look-ups taken out, with more and more QOSes; and Slurm's job_submit/lua
-// with an equivalent script in the same process. Prints; judges nothing.
+// with an equivalent script in the same process. Prints; checks nothing.
 #include "cases.h"
 #include "lookups.h"
 

@@ -246,7 +246,7 @@ def test_more_than_the_group_has_is_said(advised):
         ("-n9 --ntasks-per-gpu=1", None),
     ):
         refused = advised.run(["sbatch", QOS, *options.split(), "--wrap", "true"], "alice").stderr
-        assert re.search(r"this QOS has: a40 \(8\); the job asks for (9|12) in all", refused), refused
+        assert re.search(r"this QOS has: a40 \(8\); the job requests (9|12) in total", refused), refused
         advice = re.search("try: --qos=qos_lafferty (.*)", refused)
         assert (advice and advice.group(1)) == offered, refused
 

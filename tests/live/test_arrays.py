@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Updates of a whole array whose tasks have records of their own. slurmctld asks about each record, and gpushare judges
+"""Updates of a whole array whose tasks have records of their own. slurmctld asks about each record, and gpushare checks
 those that are alike once. Jobs are held and never run."""
 
 import pytest

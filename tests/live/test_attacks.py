@@ -262,7 +262,7 @@ def test_a_job_with_parts_on_two_nodes_of_this_machine_fails(node, share):
     done = node.run(["srun", "-N2", "-n2", share.half_gpu, OPEN], "alice")
     said = done.stdout + done.stderr
     assert done.returncode != 0 and opened(said) == [], said
-    assert "gpushare works with one slurmd for each machine" in said, said
+    assert "gpushare supports one slurmd per machine" in said, said
     # Its nodes can still have jobs of their own.
     for name in (node.name, "other"):
         assert len(opened(node.ok(["srun", "-w", name, share.half_gpu, OPEN], "alice"))[0]) == 1

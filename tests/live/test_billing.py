@@ -23,7 +23,7 @@ def test_where_types_are_billed_a_limit_on_billing_wants_them(count, limit):
     """The limit is 2, the price of one a40."""
     for options in ("--gres=gpu:2", "--gpus=1", "-n1 --gpus-per-task=1", "-n2 --ntasks-per-gpu=1"):
         refusal = count.submit(f"-p billed {limit} {options}")
-        assert refusal.returncode and "needs a GPU type" in refusal.stderr or "GS105" in refusal.stderr, refusal
+        assert refusal.returncode and "requires a GPU type" in refusal.stderr or "GS105" in refusal.stderr, refusal
     first = count.job(f"-p billed {limit} --gres=gpu:a40:1")
     assert count.runs(first) == 1 and billed(count, first) == 2
     second = count.job(f"-p billed {limit} --gres=gpu:a40:1")

@@ -463,7 +463,7 @@ def test_reservations(way):
     slurmctld sees that later than we do."""
     way.refused("GS101", QOS, "--gres=gpu:1", keep=["--reservation=free"])
     result = way.submit("--reservation=in_q", "--gres=gpu:1", user="bob")
-    assert result.returncode != 0 and "QOS 'qos_lafferty' needs a GPU type" in result.stderr, result.stderr
+    assert result.returncode != 0 and "QOS 'qos_lafferty' requires a GPU type" in result.stderr, result.stderr
     job = way.held("--reservation=in_q", "--gres=gpu:a40:1", user="bob")
     assert way.show(job)["QOS"] == "qos_lafferty"
     assert way.submit("--partition=p", "--gres=gpu:1", user="bob").returncode == 0
@@ -526,7 +526,7 @@ def test_alternate_partitions(passed_on):
     way.cluster.ok("scontrol update partition=p state=drain alternate=owned")
     try:
         result = way.submit("--gres=gpu:1")
-        assert result.returncode != 0 and "partition 'owned' needs a GPU type" in result.stderr, result.stderr
+        assert result.returncode != 0 and "partition 'owned' requires a GPU type" in result.stderr, result.stderr
     finally:
         way.cluster.ok("scontrol update partition=p state=up alternate=none")
 

@@ -340,7 +340,7 @@ def test_a_partition_for_gpus_runs_no_job_without_one(capped):
 def test_modes_and_exemptions_hold_for_these_rules_too(capped):
     with configured(capped, CAPS + "\nGpuPartitions=small\nMode=warn"):
         _, told = accepted(capped, A40, "-c9", "--mem=1G")
-        assert "warning: this cluster gives at most 8 CPUs with 'gpu:a40:1'; the job asks for 9" in told, told
+        assert "warning: this cluster allows at most 8 CPUs with 'gpu:a40:1'; the job requests 9" in told, told
         assert "GS127" in told, told
         _, told = accepted(capped, "-p", "small", "--mem=1G")
         assert "GS126" in told, told

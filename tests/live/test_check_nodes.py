@@ -97,13 +97,13 @@ def test_a_node_that_differs_and_one_with_a_fault_are_named(nodes):
     try:
         found, drift, status = asked(nodes, *ENTERED)
         assert [wrong(found[node]) for node in NODES] == [[], [], ["ledger"]] and status == 1, found
-        assert [one["said"] for one in drift] == ["n2 has another gpushare.conf than n1, n3"], drift
+        assert [one["said"] for one in drift] == ["n2 has a different gpushare.conf than n1, n3"], drift
         quiet = nodes.run(["gpushare", "check", "--nodes", "-q", "--color=always", *ENTERED], timeout=90).stdout
         red = "\n  \x1b[31mWRONG\x1b[0m  "
         assert quiet.startswith("n3: ") and quiet.count(red) == 2 and "3 nodes" not in quiet, quiet
         assert "\n  ok     fence  " in nodes.run(["gpushare", "check", "--nodes", "--all", *ENTERED], timeout=90).stdout
         text = nodes.run(["gpushare", "check", "--nodes", "n[1-3]", *ENTERED], timeout=90).stdout
-        assert "\nn3: " in text and "WRONG  ledger" in text and "WRONG  gpushare.conf  n2 has another" in text, text
+        assert "\nn3: " in text and "WRONG  ledger" in text and "WRONG  gpushare.conf  n2 has a different" in text, text
         assert text.endswith("3 nodes: 1 with faults (n3), 0 without an answer, 1 difference\n"), text
     finally:
         nodes.ok(f"umount {RULES}", node="n2")

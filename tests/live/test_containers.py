@@ -16,7 +16,7 @@ HALF = "--gres=mps:40"
 NO_DAEMON, REACHED = "cuInit=100", "cuInit=805"
 LIBRARY, RULES = "/lab/out/libnvidia-ml.so.1", "/etc/slurm/gpushare.conf"
 PLUGSTACK, PLUGIN, ROOT = "/etc/slurm/plugstack.conf", "/lab/out/user-init.so", "/lab/out/root"
-# A folder as an image has it, with libcuda, which a container has from the node. podman and ipcns=host want
+# A directory as an image has it, with libcuda, which a container has from the node. podman and ipcns=host want
 # /dev/mqueue.
 IMAGE = """
 i=/srv/image; mkdir -p $i/{bin,dev,proc,sys,tmp,etc,run,var/tmp,home,usr/lib/$(uname -m)-linux-gnu,lib64} /dev/mqueue

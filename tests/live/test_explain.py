@@ -15,7 +15,7 @@ ACCEPTED = "accepted"
 SLURM = "refused by Slurm"
 # sbatch refuses it before slurmctld sees it; what explain says of it is its own affair.
 CLIENT = "refused by sbatch"
-# Nothing that could be judged.
+# Nothing that could be checked.
 UNKNOWN = "not judged"
 
 

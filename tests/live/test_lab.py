@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""`lab list` and `lab down --stale`, with a folder for boxes of this test's own:
+"""`lab list` and `lab down --stale`, with a directory for boxes of this test's own:
 it would take away other people's logs."""
 
 import os

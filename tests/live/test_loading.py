@@ -110,7 +110,7 @@ def test_the_last_good_rules_outlive_a_restart_with_a_broken_file(whole, broken,
 
 
 def rules(cluster, text):
-    """slurmctld, restarted with these rules; its first request has been judged by them, and they are kept."""
+    """slurmctld, restarted with these rules; its first request has been checked by them, and they are kept."""
     cluster.ok(f"rm -rf {CONF}; printf '{text}' >{CONF}")
     assert restart(cluster).returncode == 0
     cluster.ok("sbatch --test-only --wrap true", "alice")

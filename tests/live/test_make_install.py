@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""`make install` and `make uninstall` into a folder:
+"""`make install` and `make uninstall` into a directory:
 what is put where, how files are replaced, and what is left alone."""
 
 import mmap
@@ -42,7 +42,7 @@ def tree(tmp_path, built):
 
 
 def listing(tree):
-    """{path: all that a copy of the tree could differ in}, folders too."""
+    """{path: all that a copy of the tree could differ in}, directories too."""
     found = {}
     for path in sorted(tree.rglob("*")):
         about = path.lstat()
@@ -75,7 +75,7 @@ def test_everything_is_in_its_place(tree):
     assert files(tree) == set(expected) | set(links)
     assert {name: (tree / name).stat().st_mode & 0o7777 for name in expected} == expected
     assert {name: os.readlink(tree / name) for name in links} == links
-    # A folder of programs is read by run-parts too.
+    # A directory of programs is read by run-parts too.
     for folder in ("prolog.d", "epilog.d"):
         # run-parts looks where a link leads, which is in no other tree.
         (tree / "etc/slurm" / folder / "50-gpushare").unlink()

@@ -453,7 +453,7 @@ def instead(node, program):
 
 
 def by_hand_and_by_the_unit(node):
-    """(exit status, what it complains of, {figure: number}), by hand and by the unit, each after asking NVML: what a
+    """(exit status, what it complains of, {metric: number}), by hand and by the unit, each after asking NVML: what a
     prolog remembers of NVML is removed first."""
     def told(status, complaints, text):
         figures = {

@@ -298,7 +298,7 @@ def shards_by_lua(cluster, jobs):
 
 
 SITE = "/run/site-mps"
-# Of each MPS control daemon of a node its process and its folder.
+# Of each MPS control daemon of a node its process and its directory.
 DAEMONS = r"""
 for folder in /proc/[0-9]*; do
     [[ "$(tr '\0' ' ' 2>/dev/null <$folder/cmdline)" == *nvidia-cuda-mps-control\ -[df]* ]] || continue
@@ -307,7 +307,7 @@ done 2>/dev/null"""
 
 
 def daemons(cluster, node):
-    """{folder: process}"""
+    """{directory: process}"""
     return {folder: pid for pid, folder in map(str.split, cluster.ok(DAEMONS, node=node).splitlines())}
 
 

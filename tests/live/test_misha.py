@@ -57,7 +57,7 @@ def test_a_share_is_used_with_each_of_the_pages_options(misha):
 def test_a_qos_without_a_type_is_refused(misha):
     for options in (["--gres=gpu:2"], ["--gpus=2"], ["--gpus-per-node=2"], ["--gpus-per-task=1", "-n2"]):
         result = misha.run(["sbatch", "--qos=qos_lafferty", *options, "--wrap", "true"], "alice")
-        assert result.returncode != 0 and "needs a GPU type" in result.stderr, options
+        assert result.returncode != 0 and "requires a GPU type" in result.stderr, options
     as_printed = misha.run(["sbatch", "--qos=qos_lafferty,--gres=gpu:a40:2", "--wrap", "true"], "alice")
     assert "--qos=qos_lafferty --gres=gpu:a40:2" in as_printed.stderr, "the form that works"
 

@@ -153,7 +153,7 @@ def test_a_move_of_several_tasks_reaches_only_the_first_of_them(plain):
 
 
 def test_a_refused_update_of_many_tasks_is_one_line_and_one_count(move):
-    """slurmctld judges each of an array's jobs, within one request. The same command again is another request."""
+    """slurmctld checks each of an array's jobs, within one request. The same command again is another request."""
     array = move.split("--gres=gpu:2", tasks=200)
     counted = move.count("GS115 refused")
     move.cluster.ok(f": >{LOG}")

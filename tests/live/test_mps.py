@@ -61,7 +61,7 @@ def daemons(node):
 
 
 def start(node, *options, user="alice", script="sleep 60"):
-    """A job that runs: its number, and its daemon's folder and PID."""
+    """A job that runs: its number, and its daemon's directory and PID."""
     job, gpu = node.start(*options, user=user, script=script)
     folder = f"{gpu}.{ALICE if user == 'alice' else BOB}"
     return job, folder, node.wait(lambda: daemons(node).get(folder), f"a daemon in {folder}")

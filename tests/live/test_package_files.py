@@ -28,7 +28,7 @@ def builds(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def out(tmp_path_factory, builds):
-    """The folder with the packages of `make deb` and `make rpm`."""
+    """The directory with the packages of `make deb` and `make rpm`."""
     out = tmp_path_factory.mktemp("packages")
     for kind in ("deb", "rpm"):
         packages.built(kind, TOP, RELEASE, out, BUILT=str(builds))
@@ -220,7 +220,7 @@ def test_rpmlint_finds_nothing_but_what_its_settings_explain(out):
 
 
 def lintian(out, *options):
-    """The tags that lintian prints for a folder's .debs."""
+    """The tags that lintian prints for a directory's .debs."""
     if shutil.which("lintian") is None:
         pytest.skip("NOT TESTED: lintian, which is not installed")
     debs = packages.found("deb", out).values()
@@ -609,7 +609,7 @@ def test_nothing_is_left_where_no_systemd_runs(kind, out):
     assert lines[0] == "=0" and int(lines[1]) > 100 and lines[2:] == ["=0", "nothing"], said
 
 
-# ---- Slurm and gpushare upgraded together by apt, the machine's, from a folder; Slurm's package is one without files.
+# ---- Slurm and gpushare upgraded together by apt, the machine's, from a directory; Slurm's package has no files.
 
 APT = r"""
 rm -rf root/etc/apt && mkdir -p root/etc/apt/{apt.conf.d,preferences.d}
@@ -623,7 +623,7 @@ $apt update
 
 
 def repository(folder, debs):
-    """A folder of packages that apt takes."""
+    """A directory of packages that apt takes."""
     folder.mkdir()
     index = ""
     for deb in debs:

@@ -29,14 +29,14 @@ OFF, ON = ("disabled", "inactive", "1min", "30s"), ("enabled", "active", "1min",
 ON_SECOND = ("enabled", "active", "2min", "45s")
 STATE = "/var/lib/slurm/slurmctld"
 COUNTS, LAST_GOOD = f"{STATE}/gpushare.counts", f"{STATE}/gpushare_last_good"
-# Anywhere but in this test's own folder; /run is a file system of its own.
+# Anywhere but in this test's own directory; /run is a file system of its own.
 OURS = "find / /run -xdev -name '*gpushare*' ! -path '/lab/*' | LC_ALL=C sort"
 NODE_PLUGIN = f"{PLUGIN}/spank_gpushare.so"
 
 
 @pytest.fixture(scope="module")
 def cluster(packaged):
-    """With nothing of gpushare, and packages in /lab/out, each kind in a folder: "first", and "second", which is a
+    """With nothing of gpushare, and packages in /lab/out, each kind in a directory: "first", and "second", which is a
     later version of gpushare with other builds and another unit; "micro" and "release" are for another Slurm. Built in
     the box. slurmctld runs in Debian's unit."""
     release = packaged.release
@@ -229,7 +229,7 @@ def test_packages_from_beginning_to_end(cluster):
     restart(cluster)
     assert cluster.run(REFUSED, "alice").returncode != 0 and healthy(cluster)
 
-    # Switched off and removed, with the timer on: no old figures stay for node_exporter. slurmctld's state stays until
+    # Switched off and removed, with the timer on: no old numbers stay for node_exporter. slurmctld's state stays until
     # it is purged; what the administrator wrote stays.
     cluster.ok(f"sed -i /JobSubmitPlugins/d {EXTRA}")
     restart(cluster)
@@ -249,7 +249,7 @@ def test_packages_from_beginning_to_end(cluster):
     assert cluster.ok(f"cat {RULES}") == rules.split("\n", 1)[1]
     cluster.ok(["rm", RULES])
     assert (cluster.ok(FILES), cluster.ok(OURS)) == (files, ours)
-    # The root lacks folders that are other packages'.
+    # The root lacks directories that are other packages'.
     for folder in set(cluster.ok(FOLDERS).splitlines()) - set(folders.splitlines()):
         assert cluster.run(["dpkg-query", "-S", folder]).returncode == 0, folder
     cluster.ok(f"touch {OUT}/purged")
@@ -260,7 +260,7 @@ def test_packages_from_beginning_to_end(cluster):
 
 
 def go_on(cluster, jobs):
-    """Jobs go on with their GPUs, requests are judged, and a new share is placed."""
+    """Jobs go on with their GPUs, requests are checked, and a new share is placed."""
     for job, gpus in jobs.items():
         assert cluster.state(job) == "RUNNING" and could_open_in(cluster, job) == [gpus]
     assert {row["JOB"] for row in cluster.shares()} == set(jobs)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Shares in containers of pyxis and enroot themselves, which no Debian has: tried where GPUSHARE_PYXIS names a folder
-in which they are installed as below / (spank_pyxis.so in usr/local/lib, for the release that is tested, and enroot),
-without enroot's hook 98-nvidia.sh, which wants nvidia-container-cli."""
+"""Shares in containers of pyxis and enroot themselves, which no Debian has: tried where GPUSHARE_PYXIS names a
+directory in which they are installed as below / (spank_pyxis.so in usr/local/lib, for the release that is tested, and
+enroot), without enroot's hook 98-nvidia.sh, which wants nvidia-container-cli."""
 
 import os
 import subprocess

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The .rpms beside SchedMD's packages of Slurm, with RHEL's folders, in a root that looks so to rpm and dnf."""
+"""The .rpms beside SchedMD's packages of Slurm, with RHEL's directories, in a root that looks so to rpm and dnf."""
 
 import re
 import shutil
@@ -21,7 +21,7 @@ LINKS = ["etc/slurm/epilog.d/50-gpushare", "etc/slurm/prolog.d/50-gpushare"]
 
 @pytest.fixture(scope="module")
 def out(tmp_path_factory):
-    """A folder with packages: "here" of gpushare and "slurm" for the release's Slurm;
+    """A directory with packages: "here" of gpushare and "slurm" for the release's Slurm;
     "micro" and "slurm-micro" for the one after it; "slurm-next" of the next release."""
     out = tmp_path_factory.mktemp("rpms")
     built = install.built(RELEASE, out / "built")
@@ -36,7 +36,7 @@ def out(tmp_path_factory):
 
 
 def said(out, script):
-    """What a script says, in which HERE/, SLURM/, SLURM_MICRO/ and so on are the folders of packages."""
+    """What a script says, in which HERE/, SLURM/, SLURM_MICRO/ and so on are the directories of packages."""
     for name in ("slurm-micro", "slurm-next", "slurm", "micro", "here"):
         script = script.replace(name.upper().replace("-", "_") + "/", f"{out}/{name}/")
     return in_rhel(RELEASE, out, script)
@@ -166,7 +166,7 @@ def test_what_runs_keeps_its_package(out):
 
 
 def repository(folder, *sources):
-    """The options with which dnf takes the packages of some folders, and no others."""
+    """The options with which dnf takes the packages of some directories, and no others."""
     folder.mkdir()
     for source in sources:
         for package in source.glob("*.rpm"):

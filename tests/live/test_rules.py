@@ -79,7 +79,7 @@ def site(ways):
 def test_warn_lets_pass_and_tells(site):
     with configured(site, "QOS=qos_laff* Mode=warn"):
         job, told = accepted(site, QOS, "--gres=gpu:2")
-        assert "warning: QOS 'qos_lafferty' needs a GPU type" in told and "accepted for now; GS101" in told, told
+        assert "warning: QOS 'qos_lafferty' requires a GPU type" in told and "accepted for now; GS101" in told, told
         assert site.fields(job)["TresPerNode"].endswith("gpu:2")
         assert lines(site, "accepted (warn) GS101 uid=2001 qos='qos_lafferty' asked='gpu:2'")
         refused(site, "GS101", "--qos=qos_other", "--gres=gpu:2")

@@ -164,7 +164,7 @@ def test_an_array_of_long_tasks_is_eight_at_a_time(savio):
     for throttle in ("", "%16"):
         job, said = told(savio, FREE, f"--array=0-127{throttle}", "-t3:00:00")
         assert seen(savio, job)["ArrayTaskThrottle"] == "8"
-        assert "runs at most 8 array tasks of more than 2:00 hours at once: --array=0-127%8 was set (GS154)" in said, (
+        assert "runs at most 8 array tasks longer than 2:00 hours at once: --array=0-127%8 was set (GS154)" in said, (
             said
         )
     _, said = told(savio, PAID, "--array=0-127", "-t3:00:00")

@@ -359,7 +359,7 @@ def test_slurmctld_keeps_its_rules_when_a_line_is_broken(shared):
     read = shared.log("slurmctld").count(f"{path} read again")
 
     def said(expected):
-        # It looks when there is something to judge.
+        # It looks when there is something to check.
         shared.run(["sbatch", "--test-only", "--gres=gpu:a40:1", "--wrap", "true"], "alice")
         return shared.log("slurmctld").count(f"{path}{expected}")
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """The siege, tests/siege, in short: the known ways one after another, and a few hundred actions made up at random. What
-is judged is what runs. `make test-long` makes it 20,000 actions with a new seed."""
+is checked is what runs. `make test-long` makes it 20,000 actions with a new seed."""
 
 import sys
 from pathlib import Path

@@ -255,7 +255,7 @@ def test_no_prolog_fails_the_job_and_not_the_node(surf):
 
 
 def test_a_ledger_that_can_not_be_read_fails_jobs_with_gpus_only(surf):
-    surf.ok(["srun", "--gres=mps:40", "true"], "alice")  # an empty folder would be made right again
+    surf.ok(["srun", "--gres=mps:40", "true"], "alice")  # an empty directory would be made right again
     surf.ok("chmod 700 /run/gpushare")
     try:
         fails_alone(surf, "reading /run/gpushare/")

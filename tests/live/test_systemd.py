@@ -127,7 +127,7 @@ def show(node, unit, name):
 
 
 def holder(node, folder="0.2001"):
-    """The process of the daemon that the folder's state names."""
+    """The process of the daemon that the directory's state names."""
     state = f"{DIR}/{folder}/state"
     # The ledger has the job's entry a moment before.
     return node.wait(

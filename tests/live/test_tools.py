@@ -95,7 +95,7 @@ def test_an_untyped_request_is_refused_and_the_user_reads_why(tools, folder, sec
         write(tools, folder, step, lambda text: text.replace(typed, untyped))
     script = UNTIL_TOLD.format(command=command.command, told=where, longest=LONGEST)
     told = tools.ok(f"cd {folder}; {script}", "alice", timeout=LONGEST + 20)
-    assert "QOS 'qos_lafferty' needs a GPU type; 'gpu:1' names none" in told and where in told, told
+    assert "QOS 'qos_lafferty' requires a GPU type; 'gpu:1' has no type" in told and where in told, told
     assert re.search(r"try: --qos=qos_lafferty (-\S+ )*--(gres=gpu:|gpus=)a40:1\b", told), told
 
 

@@ -38,7 +38,7 @@ def test_untyped_is_refused_and_typed_is_accepted(contributors, command, option)
     untyped, typed = OPTIONS[option]
     refused = submit(contributors, command, [QOS, *untyped])
     assert refused.returncode != 0
-    assert "gpushare: QOS 'qos_lafferty' needs a GPU type" in refused.stderr, refused.stderr
+    assert "gpushare: QOS 'qos_lafferty' requires a GPU type" in refused.stderr, refused.stderr
     assert "GS101" in refused.stderr and STRERROR in refused.stderr, refused.stderr
     accepted = submit(contributors, command, [QOS, *typed])
     assert accepted.returncode == 0, accepted.stderr
@@ -84,7 +84,7 @@ def test_jobs_without_gpus_pass_under_a_governed_qos(contributors):
 
 def test_the_name_of_the_qos_is_compared_as_slurm_does(contributors):
     refused = submit(contributors, "sbatch", ["--qos=QOS_Lafferty", "--gres=gpu:2"])
-    assert "QOS 'qos_lafferty' needs a GPU type" in refused.stderr, refused.stderr
+    assert "QOS 'qos_lafferty' requires a GPU type" in refused.stderr, refused.stderr
 
 
 @pytest.mark.parametrize(

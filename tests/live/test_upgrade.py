@@ -275,7 +275,7 @@ def entry(cluster, job, version):
     assert f"another version of gpushare wrote it, in format {version}" in cluster.ok(["gpushare", "status"])
 
 
-# Makes of every entry what gpushare wrote up to format 4: marks in folders of their own, and a file with a sum.
+# Makes of every entry what gpushare wrote up to format 4: marks in directories of their own, and a file with a sum.
 FORMAT_4 = r"""cd /run/gpushare && mkdir witness env failed && printf GSHARE-2 >balance
 for job in $(ls jobs); do
     restart=$(sed -n s/^restart=//p jobs/$job)
@@ -286,7 +286,7 @@ done"""
 
 
 def test_jobs_of_the_format_before_go_on(busy):
-    """Of gpushare with four folders for what one file says now: the jobs' later steps have their own GPU and their
+    """Of gpushare with four directories for what one file says now: the jobs' later steps have their own GPU and their
     share's variables, an ssh session too, no GPU is given twice, and nothing is left of them."""
     cluster, share = busy, busy.running
     session = (TOP / "docs/examples/profile.d/gpushare.sh").read_text() + "env\n"

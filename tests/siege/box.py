@@ -134,7 +134,7 @@ class Box:
         self.lenient_until = 0.0  # while Mode=audit, and shortly after: slurmctld reads a change when it is next asked
         self.pardoned = set()  # jobs that came then
         self.running = []  # commands that have not ended
-        self.guard = None  # guard.Tally if guard is asked beside the judge
+        self.guard = None  # guard.Tally if guard is asked beside the checker
         self.limits = self.read_limits()
         # So that its state is on disk: a slurmctld that dies before it was written doesn't start again.
         self.restart()

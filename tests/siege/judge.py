@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Judges one look at a cluster: do the jobs that run hold more GPUs than their QOS and association allow? Do they hold
+"""Checks one look at a cluster: do the jobs that run hold more GPUs than their QOS and association allow? Do they hold
 more CPUs or memory than the site gives with their GPUs, or run without a GPU where each job has one?
 
 Pure: takes text that the client printed and the limits, gives violations. GPUs are counted twice, as Slurm's accounting

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The judge on looks that were made up: it must see each kind of breach, and none where there is none."""
+"""The checker on looks that were made up: it must see each kind of breach, and none where there is none."""
 
 import random
 import sys

@@ -42,7 +42,7 @@ class Times:
         return Story("shaped", actions)
 
     def later(self):
-        """Nobody releases it, so nothing is judged when it starts."""
+        """Nobody releases it, so nothing is checked when it starts."""
         user = self.random.choice(USERS)
         actions = [Action(user, "cli", argv=[*BATCH, "--begin=now+2", *self.options(), "--wrap", "sleep 600"])]
         for _ in range(self.random.randint(0, 2)):

@@ -2,7 +2,7 @@
 //! were, and what would have been accepted. It changes nothing.
 //!
 //! Read → sum → print: it reads the lines of slurmctld's plugin in slurmctld's log (`files`, `stamp`, `moment`), sums
-//! them by user and form of request (`collect`), judges and prints them (`report`, `text`). If it can read no log, it
+//! them by user and form of request (`collect`), checks and prints them (`report`, `text`). If it can read no log, it
 //! uses the counts of `RefusalCounts`, which say less. If there is no request, it says so only if gpushare would have
 //! logged one (`evidence`).
 #![forbid(unsafe_code)]

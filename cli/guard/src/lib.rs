@@ -1,4 +1,4 @@
-//! Judges what runs by its outcome: which limits on GPUs and shares of GPUs are exceeded, by how many and by whom, and
+//! Checks what runs by its outcome: which limits on GPUs and shares of GPUs are exceeded, by how many and by whom, and
 //! which of the jobs are beyond. It predicts nothing: it compares what jobs have, by AllocTRES and by their devices,
 //! with the limits as Slurm applies them. It runs nothing; all functions are pure.
 //!
@@ -20,7 +20,7 @@ mod others;
 
 use held::Held;
 
-/// The rules to judge by, from gpushare.conf.
+/// The rules to check by, from gpushare.conf.
 #[derive(Debug)]
 pub struct Rules {
     policy: Policy,
@@ -92,7 +92,7 @@ pub enum What {
 }
 
 impl What {
-    /// A word for figures.
+    /// A word for metrics.
     pub const fn word(self) -> &'static str {
         match self {
             What::Limit(_) => "limit",
@@ -211,12 +211,12 @@ pub struct Verdict {
     pub ending: Vec<Finding>,
 }
 
-/// Judges one look.
+/// Checks one look.
 pub fn judge(now: &Snapshot, rules: &Rules) -> Verdict {
     judge_without(now, rules, &HashSet::new())
 }
 
-/// Judges one look as if some jobs were gone.
+/// Checks one look as if some jobs were gone.
 fn judge_without(now: &Snapshot, rules: &Rules, gone: &HashSet<u32>) -> Verdict {
     let counts = |job: &&Job| {
         matches!(job.state, State::Runs | State::Completing) && !gone.contains(&job.id) && !rules.exempts(job)
@@ -235,7 +235,7 @@ pub fn any_to_act_on(now: &Snapshot, verdict: &Verdict) -> bool {
 }
 
 /// The jobs to act upon, each with the limit: beyond it in both looks, and beyond it still if those that go before them
-/// are gone. The oldest comes first, and there are at most `most`: each costs a judgement.
+/// are gone. The oldest comes first, and there are at most `most`: each costs a check.
 pub fn agree(first: &Snapshot, second: &Snapshot, rules: &Rules, most: usize) -> Vec<(Member, Finding)> {
     if !(first.settings.enforces_limits() && second.settings.enforces_limits()) {
         return Vec::new();

@@ -81,7 +81,7 @@ fn qos_governs(job: &Job, now: &Snapshot, rules: &Rules) -> bool {
     }
 }
 
-/// What the job's QOS doesn't limit in any way, although it limits shares or types of GPUs. So gpushare judges requests
+/// What the job's QOS doesn't limit in any way, although it limits shares or types of GPUs. So gpushare checks requests
 /// under `ForeignTypes=deny`. Slurm gives whole nodes all that they have.
 fn uncounted(
     job: &Job,

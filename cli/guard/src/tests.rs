@@ -1,4 +1,4 @@
-//! The judge on snapshots that were made up, as in tests/siege/test_judge.py: it must see each kind of breach, and
+//! The checker on snapshots that were made up, as in tests/siege/test_judge.py: it must see each kind of breach, and
 //! none where there is none.
 
 use std::collections::HashMap;

@@ -1,5 +1,5 @@
 //! What the policy of slurmctld's plugin says of options: read as sbatch reads them (`options`, `table`, `submission`),
-//! judged with what sacctmgr prints (`accounting`); `past` does that for jobs that accounting has. Submits nothing.
+//! checked with what sacctmgr prints (`accounting`); `past` does that for jobs that accounting has. Submits nothing.
 #![forbid(unsafe_code)]
 
 pub mod accounting;

@@ -42,7 +42,7 @@ impl Given {
 }
 
 gpushare::errors! {
-    /// Why sbatch would refuse the options, or why they can't be judged.
+    /// Why sbatch would refuse the options, or why they can't be checked.
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub enum OptionError {
         Unknown(option: String, release: Release) =>

@@ -1,6 +1,6 @@
 //! Past jobs: their options as accounting recorded them, and what gpushare would have replied.
 //!
-//! This reads and judges as `gpushare explain` does, with what accounting knows about a job: always its QOS, account
+//! This reads and checks as `gpushare explain` does, with what accounting knows about a job: always its QOS, account
 //! and partition, but other options only if they were on the command line.
 
 use std::rc::Rc;
@@ -81,7 +81,7 @@ fn is_of_srun_only(word: &[u8]) -> bool {
     flags.contains(&word) || starts.iter().any(|start| word.starts_with(start))
 }
 
-/// Judges past requests by today's limits.
+/// Checks past requests by today's limits.
 pub struct Judge {
     policy: Policy,
     release: Release,
@@ -89,7 +89,7 @@ pub struct Judge {
 }
 
 impl Judge {
-    /// A judge with these rules.
+    /// A checker with these rules.
     pub fn new(policy: Policy, release: Release, facts: Rc<Facts>) -> Judge {
         Judge { policy, release, facts }
     }
@@ -97,7 +97,7 @@ impl Judge {
     /// `Ok(None)` if nothing would be refused.
     ///
     /// # Errors
-    /// The request can't be judged.
+    /// The request can't be checked.
     pub fn told(&self, place: Place, asked: &[Asked]) -> Result<Option<Told>, OptionError> {
         let named = [("qos", place.qos), ("account", place.account), ("partition", place.partition)];
         let named = named.map(|(name, value)| (name, Some(value.as_bytes().to_vec())));

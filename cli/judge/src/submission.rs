@@ -60,7 +60,7 @@ impl Submission {
     /// Applies the options in order; later ones override earlier ones.
     ///
     /// # Errors
-    /// sbatch refuses such a value, or it submits nothing that can be judged.
+    /// sbatch refuses such a value, or it submits nothing that can be checked.
     pub fn new(options: &[Given], release: Release) -> Result<Submission, OptionError> {
         let mut job = Submission::default();
         for given in options {

@@ -2,7 +2,7 @@
 //! requests, and what gpushare would have replied to them. It needs no other part of gpushare, and changes nothing.
 //!
 //! Read → sum → print: it reads jobs as a stream (`source`, `sacct`), keeps a few numbers of each (`collect`), sums
-//! these over time (`sweep`), judges and prints them (`report`, `text`, `plot`). If accounting lacks a fact, it says so
+//! these over time (`sweep`), checks and prints them (`report`, `text`, `plot`). If accounting lacks a fact, it says so
 //! instead of guessing (`nodes`).
 #![forbid(unsafe_code)]
 

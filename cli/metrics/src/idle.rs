@@ -1,5 +1,5 @@
 //! When jobs last used their GPUs: each run by root looks once at NVML's samples and saves the result in the ledger's
-//! folder. Users are notified about their jobs only if the administrator asks for it, and the jobs continue.
+//! directory. Users are notified about their jobs only if the administrator asks for it, and the jobs continue.
 
 use std::time::Duration;
 

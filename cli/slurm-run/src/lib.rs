@@ -1,5 +1,5 @@
 //! Runs Slurm's own commands, in one environment and with limits on time and output, and reads slurm.conf. What the
-//! commands print, `gpushare_slurm_text` reads. Changes nothing, and judges nothing.
+//! commands print, `gpushare_slurm_text` reads. Changes nothing, and checks nothing.
 #![forbid(unsafe_code)]
 
 use std::path::PathBuf;

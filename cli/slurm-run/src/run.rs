@@ -155,7 +155,7 @@ mod tests {
     #[test]
     fn a_failure_is_one_line() {
         let reason = ask("no-such-program-of-slurm", &[]).unwrap_err().to_string();
-        // If PATH has a folder that others may not enter, the error is a missing permission.
+        // If PATH has a directory that others may not enter, the error is a missing permission.
         assert!(
             reason.starts_with("can't run 'no-such-program-of-slurm': ") && reason.lines().count() == 1,
             "{reason}"

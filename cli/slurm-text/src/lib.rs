@@ -1,10 +1,10 @@
 //! The typed reader of what Slurm's commands print: jobs, nodes, partitions, QOSes and associations as types, each with
-//! its one list of fields and the question that fetches it. It runs no command and judges nothing; how releases spell
+//! its one list of fields and the question that fetches it. It runs no command and checks nothing; how releases spell
 //! things stays in here.
 //!
-//! Users choose texts that Slurm prints as they are, even with line breaks: a job's name, command, folder and comment.
-//! So what identifies a job and counts for it comes from squeue, in columns without such text ([`job`]). scontrol's
-//! records of jobs only add which devices a job has, and say so where a text could be forged ([`record`]).
+//! Users choose texts that Slurm prints as they are, even with line breaks: a job's name, command, directory and
+//! comment. So what identifies a job and counts for it comes from squeue, in columns without such text ([`job`]).
+//! scontrol's records of jobs only add which devices a job has, and say so where a text could be forged ([`record`]).
 #![forbid(unsafe_code)]
 
 use std::collections::HashMap;

@@ -195,7 +195,7 @@ pub fn qoses(text: &str) -> Vec<Qos> {
     text.lines().filter(|line| line.contains('|')).map(Qos::read).collect()
 }
 
-/// The line about QOSes whose limits can't be judged, if there are such.
+/// The line about QOSes whose limits can't be checked, if there are such.
 pub fn not_judged<'q>(qoses: impl IntoIterator<Item = &'q Qos>) -> Option<String> {
     let relative = qoses.into_iter().filter(|qos| qos.is_relative && qos.limits.is_any_at_once());
     let mut names: Vec<&str> = relative.map(|qos| qos.name.as_str()).collect();

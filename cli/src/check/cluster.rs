@@ -116,7 +116,7 @@ pub fn other_controllers(controllers: &[&str], host: &str) -> Option<Finding> {
     (!others.is_empty()).then(|| Finding::unknown("SlurmctldHost", said))
 }
 
-/// Judges a setting.
+/// Checks a setting.
 pub fn setting(requirement: &Requirement, settings: &Settings) -> Finding {
     match requirement.met(settings) {
         Met::Yes => match &requirement.must {

@@ -25,7 +25,7 @@ use gpushare_terminal::FileError;
 const ABOUT: &str = "fence";
 /// The first word of a command line for [`probe`]. The help doesn't mention it, since users never need it.
 pub const PROBE: &str = "--fence-probe";
-/// The beginning of the folder's name; the process's number follows.
+/// The beginning of the directory's name; the process's number follows.
 const NAME: &str = "gpushare-check-";
 /// The leftovers of a check that was killed are older than this.
 const LEFT: Duration = Duration::from_secs(60);
@@ -129,7 +129,7 @@ fn remove(folder: &Path) {
     }
 }
 
-/// A folder like a job's. Removed when dropped.
+/// A directory like a job's. Removed when dropped.
 struct Place {
     job: PathBuf,
     hierarchy: Hierarchy,

@@ -109,7 +109,7 @@ impl Form {
             "?" => Look::Full,
             _ => Look::Free,
         };
-        // A user can name a process or a folder so that its name controls a terminal.
+        // A user can name a process or a directory so that its name controls a terminal.
         let about = clean(about);
         let said = (kind, about.as_str(), plain(said));
         let fix = fix.map(|fix| ("", "", plain(&format!("fix: {fix}"))));

@@ -236,7 +236,7 @@ fn difference(what: &str, value: &str, nodes: &[&str], norm: &[&str], is_version
         version if is_version => {
             (format!("{what} {version}, unlike"), format!("install the same {what} everywhere"))
         }
-        _ => (format!("another {what} than"), format!("compare {what} of {these} with that of {those}")),
+        _ => (format!("a different {what} than"), format!("compare {what} of {these} with that of {those}")),
     };
     // GPUs differ from node to node, and a site's file may list only the node's own.
     let may_differ = what == "gres.conf";
@@ -274,12 +274,15 @@ mod tests {
             [("gpushare", "1"), ("gpushare.conf", "a"), ("gres.conf", "g"), ("spank_gpushare.so", "s")];
         for (odd, expected) in [
             (vec![], vec![]),
-            (vec![("gpushare.conf", "b")], vec![("wrong", "n2 has another gpushare.conf than n1, n3")]),
+            (vec![("gpushare.conf", "b")], vec![("wrong", "n2 has a different gpushare.conf than n1, n3")]),
             (vec![("gpushare.conf", ABSENT)], vec![("wrong", "n2 has no gpushare.conf, unlike n1, n3")]),
             (vec![("gpushare", "2")], vec![("wrong", "n2 has gpushare 2, unlike n1, n3")]),
             (
                 vec![("gres.conf", "h")],
-                vec![("unknown", "n2 has another gres.conf than n1, n3; that is right if their GPUs differ")],
+                vec![(
+                    "unknown",
+                    "n2 has a different gres.conf than n1, n3; that is right if their GPUs differ",
+                )],
             ),
             // A controller has a plugin that others lack.
             (vec![("job_submit_gpushare.so", "j")], vec![]),
@@ -297,7 +300,7 @@ mod tests {
         // With one node against one, the first counts as right.
         let nodes = vec![report("n1", &same, &[]), report("n2", &[("gpushare.conf", "0")], &[])];
         let two = Fleet::of(nodes, None);
-        assert_eq!(two.drift[0].said, "n2 has another gpushare.conf than n1");
+        assert_eq!(two.drift[0].said, "n2 has a different gpushare.conf than n1");
     }
 
     #[test]

@@ -29,7 +29,7 @@ const FIX_UNREAD: &str = "send the daemon get_default_device_pinned_mem_limit 0 
                           then set MemPerUnit= or Mps=off";
 const FIX_UNIT: &str = "see journalctl -u 'gpushare-mps-*'; shares work meanwhile";
 
-/// Users' files in their daemons' folders are on the file system of `MpsDir`.
+/// Users' files in their daemons' directories are on the file system of `MpsDir`.
 pub fn mps_dir(config: &NodeConfig) -> Option<Finding> {
     let about = "MpsDir";
     if config.mps != Mps::PerUser {

@@ -278,7 +278,7 @@ pub fn before_others(findings: &mut [Finding]) {
         if let Status::Wrong(fix) = &mut finding.status
             && fix.contains("qos apply")
         {
-            *fix = format!("if the names of {made} (lines with ?) are meant so: {fix}");
+            *fix = format!("if the names of {made} (lines with ?) are intentional: {fix}");
         }
     }
 }

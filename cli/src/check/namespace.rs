@@ -42,7 +42,7 @@ pub fn user(settings: &Settings, slurm_conf: &Path) -> Option<Finding> {
     }
 }
 
-/// Whether jobs on this node have their own /dev/shm; `None` without MPS, and if jobs use the node's folders.
+/// Whether jobs on this node have their own /dev/shm; `None` without MPS, and if jobs use the node's directories.
 pub fn shm(config: &NodeConfig, settings: &Settings, slurm_conf: &Path, node: &str) -> Option<Finding> {
     if config.mps == Mps::Off {
         return None;

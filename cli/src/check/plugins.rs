@@ -293,7 +293,7 @@ fn prefixes() -> Vec<PathBuf> {
     found
 }
 
-/// slurm.conf's PluginDir, if it has one; otherwise the first folder that has Slurm's plugins.
+/// slurm.conf's PluginDir, if it has one; otherwise the first directory that has Slurm's plugins.
 fn plugin_dir(said: &str, prefixes: &[PathBuf]) -> String {
     if !said.is_empty() {
         return said.to_owned();
@@ -301,7 +301,7 @@ fn plugin_dir(said: &str, prefixes: &[PathBuf]) -> String {
     let candidates = prefixes.iter().flat_map(|prefix| {
         let in_lib =
             fs::read_dir(prefix.join("lib")).into_iter().flatten().flatten().map(|entry| entry.path());
-        // Debian's folder for an architecture: lib/x86_64-linux-gnu.
+        // Debian's directory for an architecture: lib/x86_64-linux-gnu.
         let of_debian = in_lib.filter(|path| path.to_string_lossy().contains("-linux-gnu"));
         of_debian.chain(["lib64", "lib"].map(|name| prefix.join(name)))
     });

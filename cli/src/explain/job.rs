@@ -1,6 +1,6 @@
 //! `gpushare explain JOBID`: why a job waits and what would start now, or which GPUs a running job has.
 //!
-//! Read (`records`, `place`) → judge (`limits`, `smaller`) → print (`write`). It changes nothing in Slurm.
+//! Read (`records`, `place`) → decide (`limits`, `smaller`) → print (`write`). It changes nothing in Slurm.
 
 use std::path::Path;
 
@@ -72,7 +72,7 @@ enum What {
 pub struct Options<'a> {
     /// One JSON object instead of lines.
     pub json: bool,
-    /// The folder with the nodes' own reports.
+    /// The directory with the nodes' own reports.
     pub collected: Option<&'a Path>,
     /// The gpushare.conf with the nodes' rules.
     pub conf: Option<&'a Path>,

@@ -1,5 +1,5 @@
-//! What happens after gpushare accepts a request: whether a limit is lower than what it requests, and what other plugins
-//! may do.
+//! What happens after gpushare accepts a request: whether a limit is lower than what it requests, and what other
+//! plugins may do.
 
 use std::collections::BTreeMap;
 

@@ -11,7 +11,7 @@ use gpushare_slurm_text::version::Release;
 pub const LONGEST: u64 = 64 << 20;
 
 gpushare::errors! {
-    /// Why sbatch would refuse a script, or why it can't be judged.
+    /// Why sbatch would refuse a script, or why it can't be checked.
     #[derive(Debug, PartialEq, Eq)]
     pub enum ScriptError {
         TooLong => "longer than {LONGEST} bytes";
@@ -28,7 +28,7 @@ gpushare::errors! {
 /// The options in all `#SBATCH` lines.
 ///
 /// # Errors
-/// sbatch would refuse the script, or it can't be judged.
+/// sbatch would refuse the script, or it can't be checked.
 pub fn options(text: &[u8], release: Release) -> Result<Vec<Given>, ScriptError> {
     let words = words(text, release)?;
     let (given, rest) = split(&words, release, Source::Script)?;

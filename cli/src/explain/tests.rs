@@ -1,5 +1,5 @@
 //! Checks that the command which a refusal suggests is accepted, and requests all that the original did. The line is
-//! read as sbatch or scontrol would read it, and judged under the same limits.
+//! read as sbatch or scontrol would read it, and checked under the same limits.
 
 use std::collections::BTreeMap;
 

@@ -25,7 +25,7 @@ const MEANINGS: [(&str, &str); 6] = [
     ("Requested reservation is invalid", "`scontrol show reservation` lists the reservations"),
 ];
 
-/// Why Slurm refuses a command line of sbatch, of the caller or of another user; `None` if it doesn't or can't be asked.
+/// Why Slurm refuses a command line of sbatch, of the caller or another user; `None` if it doesn't or can't be asked.
 pub fn ask(words: &[Vec<u8>], options: &[&str], has_script: bool, other: Option<u32>) -> Option<String> {
     if options.iter().any(|name| NOT_TESTED.contains(name)) {
         return None;

@@ -1,5 +1,5 @@
-//! Acts on jobs beyond a limit: asks whether the job is still the one that was judged, tells its user, and then cancels
-//! it, or requeues and holds it. A run acts on few jobs and for a short time: the next one goes on.
+//! Acts on jobs beyond a limit: asks whether the job is still the one that was checked, tells its user, and then
+//! cancels it, or requeues and holds it. A run acts on few jobs and for a short time: the next one goes on.
 
 use std::time::{Duration, Instant};
 

@@ -1,4 +1,4 @@
-//! Figures for Prometheus: how many findings of each kind. Labels name no jobs or users.
+//! Metrics for Prometheus: how many findings of each kind. Labels name no jobs or users.
 
 use std::fmt::Write;
 
@@ -45,7 +45,7 @@ fn ids(finding: &Finding) -> Vec<u32> {
     finding.jobs.iter().map(|job| job.id).collect()
 }
 
-/// The whole text; without figures it couldn't look.
+/// The whole text; without metrics it couldn't look.
 pub(super) fn text(figures: Option<&Figures>, success: Option<u64>) -> String {
     let mut out = String::new();
     let mut gauge = |name: &str, help: &str, samples: &[(String, String)]| {

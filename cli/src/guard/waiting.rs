@@ -1,7 +1,7 @@
-//! `gpushare guard --waiting`: jobs that were accepted before today's rules and haven't started. gpushare judges a job
+//! `gpushare guard --waiting`: jobs that were accepted before today's rules and haven't started. gpushare checks a job
 //! when it is submitted or changed, so these would still start.
 //!
-//! It reads what Slurm says of each request, and judges it as `gpushare explain` judges a command.
+//! It reads what Slurm says of each request, and checks it as `gpushare explain` checks a command.
 
 use std::fmt::Write;
 use std::path::Path;
@@ -191,7 +191,7 @@ fn text(found: &[Refused], waiting: usize) -> String {
         let _ = writeln!(out, "job {job} of {user} ({state}, QOS {qos}): {why}\n      {}", clean(command));
     }
     if found.is_empty() {
-        let _ = writeln!(out, "today's rules would refuse none of the jobs that wait ({waiting})");
+        let _ = writeln!(out, "today's rules would reject none of the waiting jobs ({waiting})");
     }
     out
 }

@@ -28,9 +28,7 @@ pub(super) fn limit(finding: &Finding) -> String {
             format!("{whose}: a job's {tres} is too long to be read, so only its devices count")
         }
         What::Unclear => {
-            format!(
-                "{whose}: a job's name or comment imitates scontrol's lines, so its devices can't be told"
-            )
+            format!("{whose}: a job's name or comment imitates scontrol's lines, so its devices are unknown")
         }
     }
 }

@@ -85,7 +85,7 @@ pub fn qoses(conf: Option<&Path>) -> Result<(PathBuf, Vec<ManagedQos>), LoadErro
 
 fn cluster() -> Result<Cluster, QosError> {
     let settings = settings()?;
-    let nodes = node::read(&ask("scontrol", &["-a", "-o", "--future", "show", "node"])?);
+    let nodes = node::read(&ask(node::ALL_NODES.0, node::ALL_NODES.1)?);
     Ok(Cluster::of(&settings, &nodes)?)
 }
 

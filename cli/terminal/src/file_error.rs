@@ -4,7 +4,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 gpushare::errors! {
-    /// A file or folder, and the kernel's error.
+    /// A file or directory, and the kernel's error.
     #[derive(Debug)]
     pub enum FileError {
         Failed(path: PathBuf, error: io::Error) => "{}: {error}", path.display();

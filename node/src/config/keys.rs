@@ -85,7 +85,7 @@ pub(super) const KEYS: [Key<NodeConfig>; 22] = [
     },
 ];
 
-/// In that folder, files that are named by numbers could be the ledger's.
+/// In that directory, files that are named by numbers could be the ledger's.
 fn exporter_dir(value: &str) -> Option<Option<std::path::PathBuf>> {
     off_or_path(value).filter(|folder| !folder.as_ref().is_some_and(|folder| folder.starts_with(RUN_DIR)))
 }

@@ -2,7 +2,7 @@
 //! in a share has the share's variables. In a job with other GPUs they name the wrong GPU, daemon and limits.
 //!
 //! What a user has set anew stays. A value counts as the share's if it is what gpushare sets for the share that
-//! `GPUSHARE_…` describe, or if nobody else has a use for it, such as the folder of a daemon of gpushare's.
+//! `GPUSHARE_…` describe, or if nobody else has a use for it, such as the directory of a daemon of gpushare's.
 
 use std::path::Path;
 
@@ -57,7 +57,7 @@ pub fn misleading(names: &mut Vec<&'static str>, has_gpus: bool) -> Vec<&'static
     names.extract_if(.., |name| *name == PERCENTAGE && !has_gpus).collect()
 }
 
-/// Whether it is the folder `part` of a daemon that gpushare starts, in whatever `MpsDir`: `…/0.2001/pipe`.
+/// Whether it is the directory `part` of a daemon that gpushare starts, in whatever `MpsDir`: `…/0.2001/pipe`.
 fn is_of_daemon(path: &Path, part: &str) -> bool {
     let folder = path.parent().and_then(Path::file_name).and_then(|name| name.to_str());
     path.ends_with(part) && folder.is_some_and(|name| name.parse::<Daemon>().is_ok())

@@ -1,6 +1,6 @@
-//! Finds the step's cgroup from /proc/self/cgroup and /proc/self/mountinfo, or from a folder in which the kernel lists
-//! this process. It never assumes a path: releases name the directories differently, and slurmd may be in a cgroup
-//! namespace.
+//! Finds the step's cgroup from /proc/self/cgroup and /proc/self/mountinfo, or from a directory in which the kernel
+//! lists this process. It never assumes a path: releases name the directories differently, and slurmd may be in a
+//! cgroup namespace.
 
 use std::path::{Component, Path, PathBuf};
 
@@ -9,9 +9,9 @@ use crate::proc::cgroup::{paths, step_of, up_to};
 /// The device cgroup of a step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StepCgroup {
-    /// cgroup v1: the folder of the step in the `devices` hierarchy.
+    /// cgroup v1: the directory of the step in the `devices` hierarchy.
     V1(PathBuf),
-    /// cgroup v2: the folder of the step.
+    /// cgroup v2: the directory of the step.
     V2(PathBuf),
 }
 
@@ -31,7 +31,7 @@ gpushare::errors! {
 impl StepCgroup {
     /// Whether this, which was found before Slurm had made all of the step's cgroups, stands in for what a later search
     /// doesn't find. `why` is `None` if that could read nothing. On v1 it is a guess by name, which says nothing where
-    /// Slurm fences no devices: the folder may be a leftover.
+    /// Slurm fences no devices: the directory may be a leftover.
     pub fn stands_in(&self, why: Option<&LocateError>) -> bool {
         matches!(self, StepCgroup::V2(_)) || why.is_none()
     }
@@ -58,7 +58,7 @@ pub fn step_cgroup(cgroup: &str, mountinfo: &str) -> Result<StepCgroup, LocateEr
 }
 
 /// The same without the mounts, which the kernel takes long to list: tries the place where all systems mount the
-/// hierarchy. The result counts if `is_own` confirms that the process is in the folder.
+/// hierarchy. The result counts if `is_own` confirms that the process is in the directory.
 pub fn usual_step_cgroup(cgroup: &str, is_own: impl Fn(&Path) -> bool) -> Option<StepCgroup> {
     let (hierarchy, own, step) = in_hierarchy(cgroup).ok()?;
     let mount = Path::new(match hierarchy {
@@ -70,7 +70,7 @@ pub fn usual_step_cgroup(cgroup: &str, is_own: impl Fn(&Path) -> bool) -> Option
     place(own).filter(|own| is_own(own)).and_then(|_| place(&step)).map(|step| hierarchy.step(step))
 }
 
-/// On cgroup v1: the job's folder by which Slurm finds its processes, and the one by which it fences devices. This
+/// On cgroup v1: the job's directory by which Slurm finds its processes, and the one by which it fences devices. This
 /// process must already be in the first.
 pub fn v1_job(cgroup: &str, mountinfo: &str) -> Option<(PathBuf, PathBuf)> {
     let job = paths(cgroup, Hierarchy::Freezer.controller()).find_map(|path| up_to(path, "job_"))?;
@@ -109,8 +109,8 @@ pub(super) fn mounted(hierarchy: Hierarchy, path: &Path, mountinfo: &str) -> Res
     Err(LocateError::NotMounted(hierarchy))
 }
 
-/// The folder at which a hierarchy is mounted, whatever part of the hierarchy that shows. No cgroup of Slurm's is above
-/// a cgroup made there.
+/// The directory at which a hierarchy is mounted, whatever part of the hierarchy that shows. No cgroup of Slurm's is
+/// above a cgroup made there.
 pub fn mount_point(hierarchy: Hierarchy, mountinfo: &str) -> Option<PathBuf> {
     mountinfo.lines().find_map(|line| {
         let (mount, file_system) = line.split_once(" - ")?;

@@ -22,8 +22,8 @@ pub struct Mender {
 }
 
 impl Mender {
-    /// Starts the child. `job` is the job's folder in the devices hierarchy. If no child can be made, only a slurmstepd
-    /// that ends by itself opens the GPU again.
+    /// Starts the child. `job` is the job's directory in the devices hierarchy. If no child can be made, only a
+    /// slurmstepd that ends by itself opens the GPU again.
     pub fn start(job: PathBuf, devices: Vec<DeviceNumber>) -> Mender {
         let child = split(&job, &devices).ok();
         Mender { job, devices, child }
@@ -75,7 +75,7 @@ mod tests {
     use crate::fake::gpu;
     use std::time::{Duration, Instant};
 
-    /// A job's folder, and what its step may open.
+    /// A job's directory, and what its step may open.
     fn job() -> (tempfile::TempDir, impl Fn() -> String) {
         let job = tempfile::tempdir().unwrap();
         let step = job.path().join("step_0");

@@ -1,11 +1,11 @@
-//! Makes root the owner of a step's folders on cgroup v1. Slurm before 23.02 gives them to the job's user, who could
-//! then make folders there. A process of any of the user's jobs could move into a folder below a starting step and open
-//! what that step's fence is about to close. A process that left the hierarchy by which Slurm finds a job's processes
-//! would outlive its job.
+//! Makes root the owner of a step's directories on cgroup v1. Slurm before 23.02 gives them to the job's user, who
+//! could then make directories there. A process of any of the user's jobs could move into a directory below a starting
+//! step and open what that step's fence is about to close. A process that left the hierarchy by which Slurm finds a
+//! job's processes would outlive its job.
 //!
-//! So this lets only root into Slurm's folders, from before a job's first step. The step's own folders must belong to
-//! root before its tasks run, because a cgroup namespace shows a process its own folder by another path. Later releases
-//! of Slurm make root the owner.
+//! So this lets only root into Slurm's directories, from before a job's first step. The step's own directories must
+//! belong to root before its tasks run, because a cgroup namespace shows a process its own directory by another path.
+//! Later releases of Slurm make root the owner.
 
 use std::fmt;
 use std::fs::{self, Permissions};
@@ -20,16 +20,16 @@ use crate::proc::cgroup::{paths, step_of, up_to};
 /// The hierarchies that matter: devices, and the one by which Slurm finds a job's processes.
 const HIERARCHIES: [Hierarchy; 2] = [Hierarchy::Devices, Hierarchy::Freezer];
 
-/// The folders that only root may use.
+/// The directories that only root may use.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Folders {
-    /// The folders above those of all users and jobs.
+    /// The directories above those of all users and jobs.
     tops: Vec<PathBuf>,
-    /// The step's folders.
+    /// The step's directories.
     steps: Vec<PathBuf>,
 }
 
-/// A folder that could not be restricted to root.
+/// A directory that could not be restricted to root.
 #[derive(Debug)]
 pub struct OwnerError {
     folder: PathBuf,
@@ -37,9 +37,9 @@ pub struct OwnerError {
 }
 
 impl Folders {
-    /// Finds the folders from the texts of /proc/self/cgroup and /proc/self/mountinfo. While the hook `init` runs,
+    /// Finds the directories from the texts of /proc/self/cgroup and /proc/self/mountinfo. While the hook `init` runs,
     /// slurmstepd is in the job's freezer cgroup and not yet in the step's cgroup of any hierarchy; the other
-    /// hierarchies' folders have the same names.
+    /// hierarchies' directories have the same names.
     pub fn find(cgroup: &str, mountinfo: &str) -> Folders {
         let lines = || HIERARCHIES.iter().flat_map(|hierarchy| paths(cgroup, hierarchy.controller()));
         let everywhere = |found: Option<PathBuf>| -> Vec<PathBuf> {
@@ -55,11 +55,11 @@ impl Folders {
         }
     }
 
-    /// Restricts the folders to root, including those of the step's tasks. Skips folders that don't exist yet or any
-    /// more.
+    /// Restricts the directories to root, including those of the step's tasks. Skips directories that don't exist yet
+    /// or any more.
     ///
     /// # Errors
-    /// The kernel refuses it for a folder.
+    /// The kernel refuses it for a directory.
     pub fn take(&self) -> Result<(), OwnerError> {
         for folder in &self.tops {
             there(folder, fs::set_permissions(folder, Permissions::from_mode(0o700)))?;

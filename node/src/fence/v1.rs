@@ -43,9 +43,9 @@ pub fn put_up(step: &Path, fence: &Fence) -> Result<(), RuleError> {
 }
 
 /// The device cgroup of a starting step, which Slurm may not have made yet, nor that of the job or of its user; `None`
-/// where Slurm makes no such folders: slurmd makes the one above them when it starts. `tracked` is the job's folder in
-/// the hierarchy by which Slurm finds its processes, `job` its folder in the devices hierarchy. The step already has a
-/// folder in `tracked`; it is called `name`, followed by `+…` for a component of a het job.
+/// where Slurm makes no such directories: slurmd makes the one above them when it starts. `tracked` is the job's
+/// directory in the hierarchy by which Slurm finds its processes, `job` its directory in the devices hierarchy. The
+/// step already has a directory in `tracked`; it is called `name`, followed by `+…` for a component of a het job.
 pub fn starting(tracked: &Path, job: &Path, name: &str) -> Option<PathBuf> {
     let is_its =
         |found: &&str| found.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with('+'));
@@ -120,7 +120,7 @@ fn open_once(job: &Path, device: DeviceNumber) -> Result<(), RuleError> {
     Ok(())
 }
 
-/// The folders in `parent` whose names begin with `prefix`; none if `parent` has just disappeared.
+/// The directories in `parent` whose names begin with `prefix`; none if `parent` has just disappeared.
 pub(super) fn folders(parent: &Path, prefix: &str) -> Vec<PathBuf> {
     let Ok(entries) = parent.read_dir() else { return Vec::new() };
     entries
@@ -172,7 +172,7 @@ mod tests {
     use crate::fake::gpu;
     use crate::gpu::Gpu;
 
-    /// A folder with the two files of a cgroup; ordinary files keep only the last write.
+    /// A directory with the two files of a cgroup; ordinary files keep only the last write.
     fn cgroup(path: &Path) {
         std::fs::create_dir(path).unwrap();
         for file in ["devices.allow", "devices.deny"] {
@@ -225,7 +225,7 @@ mod tests {
         assert!(!job.exists(), "Slurm makes no such folders here");
         std::fs::create_dir(root.path().join("slurm")).unwrap();
         for (name, made) in [("step_1", "step_1"), ("step_2", "step_2+1"), ("step_batch", "step_batch")] {
-            // A folder that isn't a cgroup doesn't have the file.
+            // A directory that isn't a cgroup doesn't have the file.
             let error = close(name).unwrap_err();
             assert!(error.to_string().contains(&format!("{made}/devices.deny")), "{error}");
             std::fs::write(job.join(made).join("devices.deny"), "").unwrap();

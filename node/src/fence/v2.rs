@@ -45,7 +45,7 @@ const EXTERN: &str = "step_extern";
 /// `step` is the step's directory in the mounted cgroup2 file system.
 ///
 /// # Errors
-/// The operation that failed, and its folder.
+/// The operation that failed, and its directory.
 pub fn put_up(kernel: &impl Kernel, step: &Path, fence: &Fence) -> Result<(), V2Error> {
     let found = query(kernel, step)?;
     if !found.programs.is_empty() && found.flags != Flags::Multi {
@@ -120,8 +120,8 @@ fn widen<K: Kernel>(
     Ok(())
 }
 
-/// Replaces the program of a folder below the step by a copy with ours in front; uses one from `loaded` if it matches.
-/// Returns `false` if the folder has no program.
+/// Replaces the program of a directory below the step by a copy with ours in front; uses one from `loaded` if it
+/// matches. Returns `false` if the directory has no program.
 fn widen_below<K: Kernel>(
     kernel: &K,
     folder: &Path,

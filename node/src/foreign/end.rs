@@ -56,10 +56,10 @@ fn is_there(proc: &Path, process: &Foreign) -> bool {
 }
 
 /// Whether it still is the same process, of that user and in no job's cgroup. `false` if that can't be read, or if the
-/// process has more rights than its user: its folder then belongs to root (proc(5)).
+/// process has more rights than its user: its directory then belongs to root (proc(5)).
 fn is_same(proc: &Path, process: &Foreign) -> bool {
     let folder = proc.join(process.pid.to_string());
-    // Below user.slice, users make folders of any name.
+    // Below user.slice, users make directories of any name.
     let is_in_step = |text: &[u8]| job_folder(&String::from_utf8_lossy(text)).is_some();
     is_there(proc, process)
         && folder.metadata().is_ok_and(|found| found.uid() == process.user_id)

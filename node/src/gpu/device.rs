@@ -77,7 +77,7 @@ pub(super) fn minor_by_name(path: &Path) -> Option<u32> {
 /// `nvidia0`, `nvidia1`, …, but not `nvidiactl` or `nvidia-uvm`.
 ///
 /// # Errors
-/// The folder can't be read.
+/// The directory can't be read.
 pub(super) fn numbered_nodes(dev: &Path) -> io::Result<Vec<PathBuf>> {
     let mut found = Vec::new();
     for entry in dev.read_dir()? {

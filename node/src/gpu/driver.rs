@@ -65,12 +65,12 @@ pub fn is_in_mig_mode(roots: &Roots, minor: u32) -> bool {
     !gpu_instances(roots, minor).is_empty()
 }
 
-/// The folders of the GPU instances of the GPU with this minor.
+/// The directories of the GPU instances of the GPU with this minor.
 pub(super) fn gpu_instances(roots: &Roots, minor: u32) -> Vec<PathBuf> {
     numbered(&roots.proc.join(format!("driver/nvidia/capabilities/gpu{minor}/mig")), "gi")
 }
 
-/// Folders such as `gi1`, in order of their names.
+/// Directories such as `gi1`, in order of their names.
 pub(super) fn numbered(parent: &Path, prefix: &str) -> Vec<PathBuf> {
     let Ok(entries) = parent.read_dir() else { return Vec::new() };
     let mut found: Vec<PathBuf> = entries

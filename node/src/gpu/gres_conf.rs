@@ -66,7 +66,7 @@ pub fn load(path: &Path, node: Option<&str>) -> Result<Option<Counted>, GresConf
         Err(Problem::Unreadable(io::ErrorKind::NotFound)) => return Ok(None),
         read => read.map_err(|problem| GresConfError { file: path.to_owned(), line: None, problem })?,
     };
-    // As in Slurm's get_extra_conf_path(): a name without `/` is relative to the folder of slurm.conf.
+    // As in Slurm's get_extra_conf_path(): a name without `/` is relative to the directory of slurm.conf.
     parse(path, &text, node, &|name| read(&path.with_file_name(name))).map(Some)
 }
 

@@ -1,9 +1,9 @@
 //! GPUs in MIG mode, and the device nodes of their parts.
 //!
-//! A GPU in MIG mode has a folder for every GPU instance and compute instance (NVIDIA MIG User Guide, "Device Nodes and
-//! Capabilities"): `/proc/driver/nvidia/capabilities/gpu<minor>/mig/gi<n>/ci<n>`. Each has a file `access` whose line
-//! `DeviceFileMinor:` has the minor of `/dev/nvidia-caps/nvidia-cap<minor>`. To use a part, a process must be able to
-//! open the capability devices of its two instances and the GPU's own device node.
+//! A GPU in MIG mode has a directory for every GPU instance and compute instance (NVIDIA MIG User Guide, "Device Nodes
+//! and Capabilities"): `/proc/driver/nvidia/capabilities/gpu<minor>/mig/gi<n>/ci<n>`. Each has a file `access` whose
+//! line `DeviceFileMinor:` has the minor of `/dev/nvidia-caps/nvidia-cap<minor>`. To use a part, a process must be able
+//! to open the capability devices of its two instances and the GPU's own device node.
 
 use std::path::PathBuf;
 

@@ -64,7 +64,7 @@ pub struct Entry {
 pub struct Given {
     /// The PCI address of the GPU, if the driver reports it.
     pub pci: Option<String>,
-    /// The folder of its MPS daemon.
+    /// The directory of its MPS daemon.
     pub daemon: Option<PathBuf>,
     /// The driver can limit the GPU memory of a cgroup.
     pub driver_limits: bool,

@@ -1,5 +1,5 @@
 //! Small files of the ledger beside its entries: anyone can read them; writing and removing needs the lock. One of them
-//! is `daemons`: the folders in which gpushare started MPS daemons since boot, one per line. An epilog looks only
+//! is `daemons`: the directories in which gpushare started MPS daemons since boot, one per line. An epilog looks only
 //! there, whatever gpushare.conf says at that time.
 
 use std::path::{Path, PathBuf};
@@ -40,13 +40,13 @@ impl Locked<'_> {
 }
 
 impl Ledger {
-    /// The folders. Empty if no daemon was ever started, or if the file can't be read.
+    /// The directories. Empty if no daemon was ever started, or if the file can't be read.
     pub fn daemon_folders(&self) -> Vec<PathBuf> {
         let text = read_note(&self.dir.join(DAEMONS)).unwrap_or_default();
         text.lines().filter(|line| line.starts_with('/')).map(PathBuf::from).collect()
     }
 
-    /// Remembers a folder, before the first daemon is started there. Takes the lock only if the folder is new.
+    /// Remembers a directory, before the first daemon is started there. Takes the lock only if the directory is new.
     ///
     /// # Errors
     /// The ledger can't be locked, or the file can't be written.

@@ -1,6 +1,6 @@
-//! What gpushare wrote before format 5: a job's marks in folders of their own. Jobs that run while gpushare is upgraded
-//! have such files until they end or something about them changes; then one entry takes their place. Nothing else
-//! reads or writes them.
+//! What gpushare wrote before format 5: a job's marks in directories of their own. Jobs that run while gpushare is
+//! upgraded have such files until they end or something about them changes; then one entry takes their place. Nothing
+//! else reads or writes them.
 //!
 //! ```text
 //! jobs/JOB      the entry in format 4: as today's, without the lines `state`, `env` and `witness`
@@ -98,13 +98,13 @@ impl Locked<'_> {
         self.drop_old_marks(job_id, &[FAILED])
     }
 
-    /// Removes a job's marks of these folders.
+    /// Removes a job's marks of these directories.
     ///
     /// # Errors
     /// One can't be removed.
     pub(super) fn drop_old_marks(&self, job_id: u32, folders: &[&str]) -> Result<(), LedgerError> {
         for path in folders.iter().map(|folder| self.ledger.old(folder, job_id)) {
-            // If the folder isn't there, or isn't a folder, there is no mark in it.
+            // If the directory isn't there, or isn't a directory, there is no mark in it.
             if path.symlink_metadata().is_ok() {
                 self.remove_note(&path)?;
             }

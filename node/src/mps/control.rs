@@ -1,9 +1,9 @@
-//! Talks to a daemon through NVIDIA's own program, as the daemon's user: never as root in a folder that a user can
+//! Talks to a daemon through NVIDIA's own program, as the daemon's user: never as root in a directory that a user can
 //! write to, and one call at a time, because simultaneous calls fail.
 //!
 //! Only the text of an answer says whether a call worked, not the exit code (seen with 535, 550 and 555). The sockets
-//! are in the user's folder, so any program may answer: every call of a [`Control`] has a deadline, and answers have a
-//! maximum length.
+//! are in the user's directory, so any program may answer: every call of a [`Control`] has a deadline, and answers have
+//! a maximum length.
 
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -19,7 +19,7 @@ use super::process;
 use super::readback::{Readback, memory_in, percentage_in};
 use crate::exec::{AskError, ask, program};
 
-/// Where the daemon looks for nvidia-cuda-mps-server, after the folder of its own program.
+/// Where the daemon looks for nvidia-cuda-mps-server, after the directory of its own program.
 const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 /// A daemon has one server at a time; a server for another user starts after that one has ended.
 const MOST_SERVERS: usize = 16;
@@ -43,7 +43,7 @@ pub struct Control {
 }
 
 impl Control {
-    /// Access to the daemon of that folder, which runs as that user and group.
+    /// Access to the daemon of that directory, which runs as that user and group.
     pub fn of(locked: &Locked, config: &NodeConfig, (user_id, group_id): (u32, u32)) -> Control {
         Control {
             program: config.mps_control.clone(),

@@ -1,4 +1,4 @@
-//! Finds, checks, starts and ends one daemon, in its locked folder.
+//! Finds, checks, starts and ends one daemon, in its locked directory.
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ use crate::nvml::{self, Trouble};
 /// How long a daemon with a server may take to quit: NVIDIA's takes a second for `quit -t 1`, and a moment more.
 const QUITTING: Duration = Duration::from_secs(2);
 
-/// A daemon's locked folder, and what is known about the daemon.
+/// A daemon's locked directory, and what is known about the daemon.
 pub struct LockedDaemon<'a> {
     pub config: &'a NodeConfig,
     pub daemon: Daemon,
@@ -28,7 +28,7 @@ pub struct LockedDaemon<'a> {
     pub locked: Locked,
 }
 
-/// The state of a folder's daemon.
+/// The state of a directory's daemon.
 pub enum Found {
     /// No daemon is known.
     Nothing,
@@ -106,10 +106,10 @@ impl LockedDaemon<'_> {
         process::ends_by_itself(process, QUITTING)
     }
 
-    /// Lets the users that have a job into the folder of a daemon for all users.
+    /// Lets the users that have a job into the directory of a daemon for all users.
     ///
     /// # Errors
-    /// The ledger can't be read, or the pipe folder can't have an access control list.
+    /// The ledger can't be read, or the pipe directory can't have an access control list.
     pub fn admit(&self, ledger: &Ledger) -> Result<(), MpsError> {
         if self.daemon.serves != Serves::All {
             return Ok(());
@@ -121,7 +121,7 @@ impl LockedDaemon<'_> {
     /// Starts a daemon with these limits. Ends it if it doesn't start or refuses them; an earlier one stays as it is.
     ///
     /// # Errors
-    /// The node doesn't know the user, a folder or the state can't be written, or no daemon starts and accepts the
+    /// The node doesn't know the user, a directory or the state can't be written, or no daemon starts and accepts the
     /// limits; or processes of an earlier daemon or of this one can't be ended.
     pub fn start(&mut self, gpu: &Gpu, limits: Limits) -> Result<(Process, How), MpsError> {
         let before = self.state.processes.last().copied();
@@ -159,7 +159,7 @@ impl LockedDaemon<'_> {
         }
     }
 
-    /// Ends every daemon of the folder, and any servers that are left of them.
+    /// Ends every daemon of the directory, and any servers that are left of them.
     ///
     /// # Errors
     /// A process can't be ended, or the state can't be written.
@@ -235,12 +235,12 @@ impl LockedDaemon<'_> {
         set
     }
 
-    /// Ends the daemon and removes its folder. Returns whether there was a daemon. If NVML does not set the GPU's
-    /// compute mode back, a folder with the record of it stays, and the next call, which then finds no daemon, tries
+    /// Ends the daemon and removes its directory. Returns whether there was a daemon. If NVML does not set the GPU's
+    /// compute mode back, a directory with the record of it stays, and the next call, which then finds no daemon, tries
     /// again.
     ///
     /// # Errors
-    /// A process can't be ended, the folder can't be removed, or NVML does not set the mode back after a daemon.
+    /// A process can't be ended, the directory can't be removed, or NVML does not set the mode back after a daemon.
     pub fn finish(mut self, ledger: &Ledger) -> Result<bool, MpsError> {
         let there = !matches!(self.find(), Found::Nothing);
         // Nothing is recorded any more: a user may have filled the file system, and only the removal makes room.

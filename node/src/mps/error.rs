@@ -39,12 +39,12 @@ gpushare::errors! {
         InUse(jobs: Vec<JobKey>, why: Box<MpsError>) => "{why}; jobs that use the daemon: {}", listed(jobs);
         Faulty(pid: u32) =>
             "MPS server {pid} had a fatal error, in which all its programs lost the GPU";
-        NoSocket(pid: u32) => "MPS daemon {pid} has no socket any more: a program of its user has removed it";
+        NoSocket(pid: u32) => "MPS daemon {pid} no longer has a socket: a program of its user removed it";
         /// The daemon is stopped, or a zombie.
         NotRunning(pid: u32, state: char) => "MPS daemon {pid} is in state {state}, not running";
         Undead(pid: u32) => "processes of MPS daemon {pid} can't be ended";
         /// The daemon itself has ended.
-        Mode(why: Trouble) => "its GPU's compute mode can't be set back to default; later epilogs try again: {why}";
+        Mode(why: Trouble) => "its GPU's compute mode can't be reset to default; later epilogs try again: {why}";
     } from { Folder(LedgerError), Ask(AskError) }
 }
 

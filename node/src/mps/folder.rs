@@ -1,5 +1,5 @@
-//! A daemon's folder. Only root can change it, and only the user can enter its pipe and log folders. It is locked while
-//! something about the daemon changes, and removed with the daemon.
+//! A daemon's directory. Only root can change it, and only the user can enter its pipe and log directories. It is
+//! locked while something about the daemon changes, and removed with the daemon.
 
 use std::fs::{self, DirBuilder, File, Permissions, TryLockError};
 use std::io;
@@ -22,7 +22,7 @@ const PAUSE: Duration = Duration::from_millis(1);
 /// The minimum time for that, however short `patience` is.
 const LEAST: Duration = Duration::from_secs(5);
 
-/// A daemon's locked folder.
+/// A daemon's locked directory.
 #[derive(Debug)]
 pub struct Locked {
     folder: PathBuf,
@@ -31,10 +31,10 @@ pub struct Locked {
     _lock: File,
 }
 
-/// Makes a daemon's folder if needed and takes its lock; gives up after `wait`. `patience` is for removing files.
+/// Makes a daemon's directory if needed and takes its lock; gives up after `wait`. `patience` is for removing files.
 ///
 /// # Errors
-/// A folder can't be made, users other than root can change it or one above it, or the lock can't be opened or is
+/// A directory can't be made, users other than root can change it or one above it, or the lock can't be opened or is
 /// still taken after `wait`.
 pub fn lock(mps_dir: &Path, daemon: Daemon, wait: Duration, patience: Duration) -> Result<Locked, MpsError> {
     check_above(mps_dir)?;
@@ -52,10 +52,10 @@ pub fn lock(mps_dir: &Path, daemon: Daemon, wait: Duration, patience: Duration) 
     }
 }
 
-/// The same as [`lock`] for an existing folder; `None` if it doesn't exist.
+/// The same as [`lock`] for an existing directory; `None` if it doesn't exist.
 ///
 /// # Errors
-/// The folder can't be examined, or the lock can't be opened or is still taken after `patience`.
+/// The directory can't be examined, or the lock can't be opened or is still taken after `patience`.
 pub fn lock_existing(mps_dir: &Path, daemon: Daemon, patience: Duration) -> Result<Option<Locked>, MpsError> {
     let folder = daemon.folder(mps_dir);
     match folder.symlink_metadata() {
@@ -65,7 +65,7 @@ pub fn lock_existing(mps_dir: &Path, daemon: Daemon, patience: Duration) -> Resu
     }
 }
 
-/// `None` if the folder was removed in the meantime, together with the lock.
+/// `None` if the directory was removed in the meantime, together with the lock.
 fn try_lock(
     folder: &Path,
     end: Instant,
@@ -94,7 +94,7 @@ fn try_lock(
     Ok(same.then(locked))
 }
 
-/// How long ago a try failed to set back a GPU's compute mode, if nothing else is left to do about the folder.
+/// How long ago a try failed to set back a GPU's compute mode, if nothing else is left to do about the directory.
 pub fn left_with_mode(folder: &Path) -> Option<Duration> {
     let left = DaemonRecord::of(folder);
     let is_left = left.exclusive.is_some() && left.processes.is_empty() && !left.starting && !left.ending;
@@ -102,7 +102,7 @@ pub fn left_with_mode(folder: &Path) -> Option<Duration> {
     Some(written.elapsed().unwrap_or(Duration::MAX))
 }
 
-/// Every folder above must belong to root (or, in a test, to the tester): users get the pipes by path.
+/// Every directory above must belong to root (or, in a test, to the tester): users get the pipes by path.
 fn check_above(mps_dir: &Path) -> Result<(), MpsError> {
     let own = crate::user_id();
     for folder in mps_dir.ancestors().skip(1) {
@@ -116,7 +116,7 @@ fn check_above(mps_dir: &Path) -> Result<(), MpsError> {
     Ok(())
 }
 
-/// Makes `MpsDir` and any missing folders above it.
+/// Makes `MpsDir` and any missing directories above it.
 fn make_folders(mps_dir: &Path) -> Result<(), MpsError> {
     if let Some(above) = mps_dir.parent()
         && above.symlink_metadata().is_err()
@@ -152,11 +152,11 @@ impl Locked {
             .map_err(|error| MpsError::File(path, error))
     }
 
-    /// Makes a new pipe folder, and a log folder unless it already belongs to the user: a killed daemon cleans nothing
-    /// up, and its files would disturb the next one.
+    /// Makes a new pipe directory, and a log directory unless it already belongs to the user: a killed daemon cleans
+    /// nothing up, and its files would disturb the next one.
     ///
     /// # Errors
-    /// The old folder can't be removed in time, or the new folder can't be made or given to the user.
+    /// The old directory can't be removed in time, or the new directory can't be made or given to the user.
     pub fn make_pipes(&self, user_id: u32, group_id: u32) -> Result<(), MpsError> {
         self.remove_pipes()?;
         make_private(&self.pipe(), user_id, group_id)?;
@@ -171,10 +171,10 @@ impl Locked {
         make_private(&log, user_id, group_id)
     }
 
-    /// Lets these users into the pipe folder of a daemon that runs as root.
+    /// Lets these users into the pipe directory of a daemon that runs as root.
     ///
     /// # Errors
-    /// The folder is missing, or its file system has no access control lists.
+    /// The directory is missing, or its file system has no access control lists.
     pub fn admit(&self, users: &[u32]) -> Result<(), MpsError> {
         unix::let_enter(&self.pipe(), users).map_err(|error| MpsError::File(self.pipe(), error))
     }
@@ -207,12 +207,12 @@ impl Locked {
     /// # Errors
     /// Something can't be removed in time.
     pub fn clear(&self) -> Result<(), MpsError> {
-        // The first two make room for the folder that the others go through, if a user has filled the file system.
+        // The first two make room for the directory that the others go through, if a user has filled the file system.
         let bin = self.bin(&["state", "new", "pipe", "log"])?;
         bin.empty().map_err(|error| MpsError::File(self.folder.join("gone"), error))
     }
 
-    /// Removes the whole folder, the lock last.
+    /// Removes the whole directory, the lock last.
     ///
     /// # Errors
     /// Something can't be removed in time.
@@ -220,14 +220,14 @@ impl Locked {
         self.clear()?;
         self.bin(&["lock"])?;
         match fs::remove_dir(&self.folder) {
-            // Another process needs the folder and has made its own lock.
+            // Another process needs the directory and has made its own lock.
             Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty => Ok(()),
             result => result.map_err(|error| MpsError::File(self.folder.clone(), error)),
         }
     }
 }
 
-/// Makes a folder that only its user can enter. Its parent belongs to root, so no user can replace it.
+/// Makes a directory that only its user can enter. Its parent belongs to root, so no user can replace it.
 fn make_private(path: &Path, user_id: u32, group_id: u32) -> Result<(), MpsError> {
     let failed = |error| MpsError::File(path.to_owned(), error);
     DirBuilder::new().mode(0o700).create(path).map_err(failed)?;

@@ -12,7 +12,7 @@ use super::record::DaemonRecord;
 use super::startup::How;
 use super::{folder, process};
 
-/// A daemon's folder, and the daemon's state.
+/// A daemon's directory, and the daemon's state.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Seen {
     /// Which daemon.
@@ -23,8 +23,8 @@ pub struct Seen {
     pub stuck: Option<char>,
 }
 
-/// Every daemon that has a folder, in order, without folders that only say which compute mode to set back. Only root
-/// finds the processes of other users' daemons.
+/// Every daemon that has a directory, in order, without directories that only say which compute mode to set back. Only
+/// root finds the processes of other users' daemons.
 pub fn seen(config: &NodeConfig) -> Vec<Seen> {
     let mut daemons = super::daemons(config);
     daemons.retain(|daemon| folder::left_with_mode(&daemon.folder(&config.mps_dir)).is_none());

@@ -17,7 +17,7 @@ const NAME: &[u8] = b"nvidia-cuda-mps";
 /// The time for all of them together.
 const PATIENCE: Duration = Duration::from_secs(2);
 const LONGEST_COMMAND: u64 = 4096;
-/// The folder of a daemon's pipes if no variable names one.
+/// The directory of a daemon's pipes if no variable names one.
 const PIPES: &str = "/tmp/nvidia-mps";
 
 /// A daemon that gpushare didn't start.

@@ -17,14 +17,14 @@ use crate::unix::{self, To};
 
 const PROC: &str = "/proc";
 const PAUSE: Duration = Duration::from_millis(1);
-/// This variable has the path of the pipe folder. It identifies a daemon that doesn't hold its lock yet, and the
+/// This variable has the path of the pipe directory. It identifies a daemon that doesn't hold its lock yet, and the
 /// programs that talk to a daemon. A job's programs don't have it.
 pub const MARK: &str = "GPUSHARE_MPS_DAEMON";
 /// No daemon's environment is longer.
 pub const LONGEST_ENVIRONMENT: u64 = 1 << 16;
 
-/// The process that holds the lock of a pipe folder, if it belongs to the user: the file is the user's, so any program
-/// of that user might lock it. Nothing that is mounted there is touched.
+/// The process that holds the lock of a pipe directory, if it belongs to the user: the file is the user's, so any
+/// program of that user might lock it. Nothing that is mounted there is touched.
 pub fn holder(pipe: &Path, user_id: u32) -> Option<Process> {
     let above = unix::folder(pipe.parent()?).ok()?;
     let name = CString::new(pipe.file_name()?.as_bytes()).ok()?;
@@ -114,10 +114,11 @@ pub fn end(daemon: &Process, patience: Duration) -> Result<(), MpsError> {
     }
 }
 
-/// Ends processes that are about to become the daemon of that folder, or to talk to it, after the process that started
-/// them was killed or gave up. Such a process is root's until it has the daemon's user and group, `ids`; a process of a
-/// job never has that group. A process has no environment for a moment while it becomes another program, so one look
-/// that finds nothing is not enough. The sessions of `known` daemons are spared: their servers may work for jobs.
+/// Ends processes that are about to become the daemon of that directory, or to talk to it, after the process that
+/// started them was killed or gave up. Such a process is root's until it has the daemon's user and group, `ids`; a
+/// process of a job never has that group. A process has no environment for a moment while it becomes another program,
+/// so one look that finds nothing is not enough. The sessions of `known` daemons are spared: their servers may work for
+/// jobs.
 ///
 /// # Errors
 /// Such a process is still there after `patience`.

@@ -1,6 +1,6 @@
-//! Whether a job's programs can reach their daemon from where they run. If CUDA finds no daemon in its pipe folder, it
-//! silently continues without MPS, and so without limits. Client and server also share memory by name in /dev/shm: if
-//! the job has its own (`JobContainerType=job_container/tmpfs`, a container), that is not the server's.
+//! Whether a job's programs can reach their daemon from where they run. If CUDA finds no daemon in its pipe directory,
+//! it silently continues without MPS, and so without limits. Client and server also share memory by name in /dev/shm:
+//! if the job has its own (`JobContainerType=job_container/tmpfs`, a container), that is not the server's.
 
 use std::io;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
@@ -17,9 +17,9 @@ const SHM: &str = "/dev/shm";
 /// What a share's programs must find where they run.
 #[derive(Clone, Debug)]
 pub struct Reach {
-    /// The daemon's pipe folder, which has its socket.
+    /// The daemon's pipe directory, which has its socket.
     pipe: PathBuf,
-    /// The device that the folder is on, if known.
+    /// The device that the directory is on, if known.
     device: Option<(u32, u32)>,
     /// The device and inode number of the daemon's /dev/shm, if known.
     shm: Option<(u64, u64)>,
@@ -53,7 +53,7 @@ gpushare::errors! {
     }
 }
 
-/// What programs of a daemon in this folder must find. Needs root.
+/// What programs of a daemon in this directory must find. Needs root.
 pub fn reach(folder: &Path, may_run_without: bool) -> Reach {
     Reach {
         pipe: folder.join(PIPE),
@@ -83,7 +83,7 @@ impl Reach {
         (ours != Some(daemons)).then_some(Unreachable::Shm)
     }
 
-    /// Whether the daemon's folder has no socket any more: the daemon has ended, or its user has removed it.
+    /// Whether the daemon's directory has no socket any more: the daemon has ended, or its user has removed it.
     #[must_use]
     pub fn has_ended(&self) -> bool {
         let is_missing =
@@ -91,7 +91,7 @@ impl Reach {
         self.socket().is_err_and(is_missing) && self.sees_folder()
     }
 
-    /// Whether the daemon's folder is there, which only root can change: then it is not a container that hides it.
+    /// Whether the daemon's directory is there, which only root can change: then it is not a container that hides it.
     fn sees_folder(&self) -> bool {
         let above = self.pipe.parent().map(unix::folder);
         above.is_some_and(|above| above.and_then(|above| unix::device(&above)).ok() == self.device)

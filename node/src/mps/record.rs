@@ -1,4 +1,5 @@
-//! Which daemon was started for a folder and with which limits, in a file beside its pipes that its user can't write.
+//! Which daemon was started for a directory and with which limits, in a file beside its pipes that its user can't
+//! write.
 //!
 //! ```text
 //! gpushare-mps 1
@@ -24,10 +25,11 @@ const FIRST_LINE: &str = "gpushare-mps 1";
 const LAST_LINE: &str = "end";
 /// No state file is longer.
 const LONGEST: u64 = 4096;
-/// How many daemons of one folder to remember. A daemon that dies may leave servers to its jobs, but few daemons die.
+/// How many daemons of one directory to remember. A daemon that dies may leave servers to its jobs, but few daemons
+/// die.
 const MOST: usize = 16;
 
-/// What is known about a folder's daemons.
+/// What is known about a directory's daemons.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DaemonRecord {
     /// The limits that the daemon was given last; `None` after a daemon with unknown limits was found.
@@ -54,7 +56,7 @@ pub struct Process {
 }
 
 impl DaemonRecord {
-    /// What is known about the daemon of a folder, whether the folder is locked or not.
+    /// What is known about the daemon of a directory, whether the directory is locked or not.
     pub fn of(folder: &Path) -> DaemonRecord {
         let bytes = root_file::read(&folder.join("state"), LONGEST).ok().flatten().unwrap_or_default();
         String::from_utf8(bytes).ok().and_then(|text| text.parse().ok()).unwrap_or_default()

@@ -1,5 +1,5 @@
 //! Removes a user's files as root, however deep and wide the tree is, whatever is mounted there, and even while the
-//! user creates more. It first renames everything into a folder of root's, one level at a time. So no path leads
+//! user creates more. It first renames everything into a directory of root's, one level at a time. So no path leads
 //! through a place that a user can change, depth needs no stack or open files, and the name is free at once. There is a
 //! deadline; the next call removes the rest.
 
@@ -11,7 +11,7 @@ use std::time::Instant;
 
 use crate::unix;
 
-/// Where files go before they are removed. The paths are in a folder that only root can change.
+/// Where files go before they are removed. The paths are in a directory that only root can change.
 #[derive(Debug)]
 pub struct Bin {
     folder: PathBuf,
@@ -25,7 +25,7 @@ impl Bin {
         Bin { folder, end, next: 0 }
     }
 
-    /// Moves a name out of a folder of root's into the bin, whatever kind of file it is.
+    /// Moves a name out of a directory of root's into the bin, whatever kind of file it is.
     ///
     /// # Errors
     /// It can't be removed or moved, or the time is over (`TimedOut`).
@@ -64,7 +64,7 @@ impl Bin {
         }
     }
 
-    /// Moves a folder's contents up into the bin, after making sure that its user can add nothing more, not even
+    /// Moves a directory's contents up into the bin, after making sure that its user can add nothing more, not even
     /// through a file that they have open.
     fn flatten(&mut self, folder: &Path) -> io::Result<()> {
         lchown(folder, Some(0), Some(0)).or_else(only_root_can)?;
@@ -78,7 +78,7 @@ impl Bin {
         Ok(())
     }
 
-    /// Removes anything but a folder.
+    /// Removes anything but a directory.
     fn unlink(&self, path: &Path) -> io::Result<bool> {
         self.persist(path, || match fs::remove_file(path) {
             Ok(()) => Ok(true),

@@ -1,5 +1,5 @@
-//! Which MPS daemon serves a share, where its folders are, and which limits it gets: pure. [`super`] starts and ends
-//! the daemons.
+//! Which MPS daemon serves a share, where its directories are, and which limits it gets: pure. [`super`] starts and
+//! ends the daemons.
 //!
 //! ```text
 //! MpsDir/3.2001/        root's; for GPU minor 3 and user 2001, or 3.all for the daemon of all users
@@ -16,7 +16,7 @@ use std::str::FromStr;
 use crate::config::{Mps, NodeConfig, Placement, UserMix};
 use crate::ledger::{Entry, Holding};
 
-/// The folder of pipes in a daemon's folder.
+/// The directory of pipes in a daemon's directory.
 pub(super) const PIPE: &str = "pipe";
 /// The percentage that limits nothing.
 pub const ALL: u32 = 100;
@@ -59,7 +59,7 @@ impl Daemon {
         same_user && entry.share_gpu().is_some_and(|gpu| gpu.number.minor == self.minor)
     }
 
-    /// The daemon's folder.
+    /// The daemon's directory.
     pub fn folder(&self, mps_dir: &Path) -> PathBuf {
         mps_dir.join(self.to_string())
     }
@@ -88,7 +88,7 @@ impl fmt::Display for Daemon {
 impl FromStr for Daemon {
     type Err = ();
 
-    /// Parses a folder's name. Refuses `+3.7` and `03.7`, which gpushare never writes.
+    /// Parses a directory's name. Refuses `+3.7` and `03.7`, which gpushare never writes.
     fn from_str(name: &str) -> Result<Self, ()> {
         let (minor, user) = name.split_once('.').ok_or(())?;
         let serves = match user {

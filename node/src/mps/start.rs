@@ -51,10 +51,11 @@ fn only_group(serves: Serves, config: &NodeConfig) -> Result<Option<u32>, MpsErr
     if known { Ok(None) } else { group().map(Some).ok_or(MpsError::NoUser(user_id)) }
 }
 
-/// Starts a daemon in a folder whose pipes have just been made. NVIDIA's program exits with 0 when the daemon listens.
+/// Starts a daemon in a directory whose pipes have just been made. NVIDIA's program exits with 0 when the daemon
+/// listens.
 ///
-/// A unit that was requested but did not start in time does no harm: of two daemons in one folder only the first stays
-/// (control_lock), and a daemon that finds no folder ends.
+/// A unit that was requested but did not start in time does no harm: of two daemons in one directory only the first
+/// stays (control_lock), and a daemon that finds no directory ends.
 ///
 /// # Errors
 /// The user is unknown, the GPU has no known UUID, the daemon would be inside a job's step, or no daemon started in

@@ -28,7 +28,7 @@ gpushare::errors! {
 }
 
 /// Limits how much of a GPU's memory the processes in a cgroup, and in those below it, can have; for drivers whose
-/// answer had `limits`. `cgroup` is its folder, `memory` is in MiB.
+/// answer had `limits`. `cgroup` is its directory, `memory` is in MiB.
 ///
 /// # Errors
 /// NVML can't be asked, or refuses.

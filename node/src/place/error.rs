@@ -34,8 +34,8 @@ gpushare::errors! {
             entries.iter().take(10).map(String::as_str).collect::<Vec<_>>().join(", ");
         /// The ledger has one entry for a job. The two slurmds may count different GPUs.
         OtherNode(other: String) =>
-            "node {other}, which has a part of this job, is on the same machine: gpushare works with one slurmd for \
-             each machine";
+            "node {other}, which has a part of this job, is on the same machine: gpushare supports one slurmd per \
+             machine";
     } from { Ledger(LedgerError) }
 }
 
@@ -96,6 +96,6 @@ fn nowhere(units: u32, capacity: u32, why: NothingFits) -> String {
         NothingFits::OtherUsers => format!(
             "every GPU that could take {units} units has other users' shares, and gpushare.conf says UserMix=deny"
         ),
-        NothingFits::NoneLeft => "every GPU is held whole by a job or can't be used".to_owned(),
+        NothingFits::NoneLeft => "every GPU is allocated whole to a job or can't be used".to_owned(),
     }
 }

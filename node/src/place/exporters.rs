@@ -1,14 +1,14 @@
-//! Files that tell other exporters which jobs have a GPU, in a folder for each exporter that gpushare.conf names:
+//! Files that tell other exporters which jobs have a GPU, in a directory for each exporter that gpushare.conf names:
 //!
 //! - `JobstatsDir`: a format of Princeton's jobstats that nvidia_gpu_prometheus_exporter reads. Each GPU has a file
 //!   named by its UUID, or by its index if the driver shows no UUID, with one line: `JOB USER`, both numbers. The
 //!   exporter rejects files with two lines and measures whole GPUs, so a GPU has a file while exactly one job is on it.
 //! - `DcgmJobMappingDir`: for NVIDIA's dcgm-exporter. Each GPU has a file named by DCGM's number for it, with a line
-//!   for each of its jobs, the job's number. The exporter reports the GPU's figures for each of these jobs
+//!   for each of its jobs, the job's number. The exporter reports the GPU's metrics for each of these jobs
 //!   (internal/pkg/transformation/hpc.go).
 //!
-//! Whenever entries change, the folders are updated to match, whoever made the change. The ledger only has to remember
-//! where they are (its files `gpustat` and `dcgm`), for epilogs that don't read gpushare.conf.
+//! Whenever entries change, the directories are updated to match, whoever made the change. The ledger only has to
+//! remember where they are (its files `gpustat` and `dcgm`), for epilogs that don't read gpushare.conf.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -20,7 +20,7 @@ use crate::gpu::{self, Gpu, Roots, is_uuid};
 use crate::ledger::{Entry, Ledger, LedgerError, Locked, read_note};
 
 gpushare::names! {
-    /// The exporter for which files are kept, by the key that names its folder.
+    /// The exporter for which files are kept, by the key that names its directory.
     enum Exporter: key {
         Jobstats = "JobstatsDir",
         Dcgm = "DcgmJobMappingDir",
@@ -28,7 +28,7 @@ gpushare::names! {
 }
 
 impl Exporter {
-    /// The ledger's file that holds the folder's path.
+    /// The ledger's file that holds the directory's path.
     fn file(self) -> &'static str {
         match self {
             Exporter::Jobstats => "gpustat",
@@ -59,7 +59,7 @@ impl Exporter {
 }
 
 impl Ledger {
-    /// Whether the ledger is all that gpushare keeps on this node: there is no folder of daemons or of exporters.
+    /// Whether the ledger is all that gpushare keeps on this node: there is no directory of daemons or of exporters.
     pub fn is_alone(&self) -> bool {
         let is_there = |exporter| self.exporter_path(exporter).symlink_metadata().is_ok();
         self.daemon_folders().is_empty() && ![Exporter::Jobstats, Exporter::Dcgm].into_iter().any(is_there)
@@ -77,8 +77,8 @@ impl Ledger {
 }
 
 impl Locked<'_> {
-    /// Makes the files match the entries, in the folders that gpushare.conf names now. If it named other folders
-    /// before, this removes the files there. Returns the keys whose files can't be kept.
+    /// Makes the files match the entries, in the directories that gpushare.conf names now. If it named other
+    /// directories before, this removes the files there. Returns the keys whose files can't be kept.
     pub(crate) fn tell_exporters(
         &self,
         config: &NodeConfig,
@@ -88,7 +88,7 @@ impl Locked<'_> {
         Exporter::ALL.into_iter().filter_map(|one| Some((one.key(), tell(one).err()?))).collect()
     }
 
-    /// The same, in the folders used last. Ignores errors: the next prolog reports them.
+    /// The same, in the directories used last. Ignores errors: the next prolog reports them.
     pub(crate) fn keep_exporters(&self) {
         for exporter in Exporter::ALL {
             let kept = self.ledger().exporter_dir(exporter);

@@ -1,11 +1,11 @@
-//! The text of /proc/PID/cgroup (cgroups(7)): a process's folders, and those of its job and step.
+//! The text of /proc/PID/cgroup (cgroups(7)): a process's directories, and those of its job and step.
 
 use std::path::{Component, Path, PathBuf};
 
-/// The folder of the job that a process runs in, from the text of /proc/PID/cgroup. Ignores user.slice, where users can
-/// make folders of any name.
+/// The directory of the job that a process runs in, from the text of /proc/PID/cgroup. Ignores user.slice, where users
+/// can make directories of any name.
 pub fn job_folder(cgroup: &str) -> Option<PathBuf> {
-    // The hierarchies of v1 in which Slurm has a job's folder; that of v2 has no controllers in its line.
+    // The hierarchies of v1 in which Slurm has a job's directory; that of v2 has no controllers in its line.
     let mut all = ["devices", "freezer", ""].into_iter().flat_map(|controller| paths(cgroup, controller));
     let step = all.find_map(|path| step_of(path).filter(|step| !step.starts_with("/user.slice")))?;
     step.parent().map(Path::to_owned)
@@ -17,7 +17,7 @@ pub fn job_folder_v2(cgroup: &str) -> Option<PathBuf> {
     Some(Path::new("/sys/fs/cgroup").join(step.parent()?.strip_prefix("/").ok()?))
 }
 
-/// The process's folders in the hierarchies with that controller, from the text of /proc/self/cgroup.
+/// The process's directories in the hierarchies with that controller, from the text of /proc/self/cgroup.
 pub(crate) fn paths<'a>(cgroup: &'a str, controller: &str) -> impl Iterator<Item = &'a str> {
     cgroup.lines().filter_map(move |line| {
         let (controllers, path) = line.split_once(':')?.1.split_once(':')?;

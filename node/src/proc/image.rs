@@ -46,8 +46,8 @@ pub fn program_of(proc: &Path, pid: u32) -> Option<PathBuf> {
     if user == 0 { proc.join(pid.to_string()).join("exe").read_link().ok() } else { None }
 }
 
-/// A path as a process of this user and group sees it, from its own root folder; `None` if the process has others. The
-/// caller must know that users can't start such a process: theirs may see a file system that never answers.
+/// A path as a process of this user and group sees it, from its own root directory; `None` if the process has others.
+/// The caller must know that users can't start such a process: theirs may see a file system that never answers.
 pub fn path_in(proc: &Path, pid: u32, ids: (u32, u32), path: &Path) -> Option<PathBuf> {
     let below = path.strip_prefix("/").ok()?;
     (real_ids(proc, pid).ok()?? == ids).then(|| proc.join(pid.to_string()).join("root").join(below))

@@ -91,8 +91,8 @@ impl<'a> Finder<'a> {
         Some(String::from_utf8_lossy(&text).into_owned())
     }
 
-    /// The job of this folder. Up to 25.11 the folder's name has the number. 26.05 names it differently, but the job's
-    /// slurmstepds, which are also in the folder, have the number in their titles.
+    /// The job of this directory. Up to 25.11 the directory's name has the number. 26.05 names it differently, but the
+    /// job's slurmstepds, which are also in the directory, have the number in their titles.
     fn job_of(&self, folder: &Path) -> Option<u32> {
         let name = folder.file_name()?.to_str()?;
         match name.strip_prefix("job_") {

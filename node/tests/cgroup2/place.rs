@@ -1,5 +1,5 @@
-//! The test's own directory of cgroups and folder of device nodes; the answers of a process in one of the cgroups; and
-//! the kernel's settings.
+//! The test's own directory of cgroups and directory of device nodes; the answers of a process in one of the cgroups;
+//! and the kernel's settings.
 
 use std::fs::{self, OpenOptions};
 use std::os::unix::process::CommandExt;

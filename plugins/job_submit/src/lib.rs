@@ -1,9 +1,9 @@
 //! job_submit_gpushare.so, which slurmctld loads (`JobSubmitPlugins=gpushare`): refuses GPU requests that would bypass
 //! a QOS's typed limits, and tells the user the command that works.
 //!
-//! Read → judge → apply: [`submit`] and [`modify`] are the whole pipeline. The rules are in `gpushare::submit::policy`;
-//! [`live`] watches their file. [`count`] counts what was refused, let pass or changed, and [`who`] names the user in
-//! the log.
+//! Read → decide → apply: [`submit`] and [`modify`] are the whole pipeline. The rules are in
+//! `gpushare::submit::policy`; [`live`] watches their file. [`count`] counts what was refused, let pass or changed, and
+//! [`who`] names the user in the log.
 #![forbid(unsafe_code)]
 
 use std::sync::Arc;
@@ -75,7 +75,7 @@ fn rules() -> Option<Arc<Policy>> {
     LIVE.policy(daemon::control_time(), |counts| COUNTED.start(counts))
 }
 
-/// Judges a submission. `submitter` may be root or another cluster; the job's own user counts.
+/// Checks a submission. `submitter` may be root or another cluster; the job's own user counts.
 fn submit(submission: &mut Submission, _submitter: u32) -> ReturnCode {
     #[cfg(feature = "panic-for-test")]
     panic_if_asked(submission);
@@ -144,11 +144,11 @@ fn follow(submission: &mut Submission, remarks: &[Remark]) {
     }
 }
 
-/// Judges an update of a job. Holding and releasing also come here, and concern no rule by themselves. But a job that
-/// passed because of a reservation was held when that ended, so it is judged again when it is released.
+/// Checks an update of a job. Holding and releasing also come here, and concern no rule by themselves. But a job that
+/// passed because of a reservation was held when that ended, so it is checked again when it is released.
 ///
 /// slurmctld asks about each record of an array, under its locks, and reads a job's environment from its disk for a
-/// copy. So a job is judged as slurmctld shows it, which may be one of several things. Only if the verdict differs
+/// copy. So a job is checked as slurmctld shows it, which may be one of several things. Only if the verdict differs
 /// between these it is copied.
 fn modify(update: &mut Submission, record: &Record, submitter: u32) -> ReturnCode {
     let Some(policy) = rules() else { return ReturnCode::Failure };
@@ -198,7 +198,7 @@ fn changes<'a>(update: &'a Submission, array: bool, others: &'a [&'static str]) 
     }
 }
 
-/// Judges and changes the update, and says why it is refused. `None` if the verdict on another of the `alike` would
+/// Checks and changes the update, and says why it is refused. `None` if the verdict on another of the `alike` would
 /// differ.
 fn judge_update(
     update: &mut Submission,

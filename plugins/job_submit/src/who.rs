@@ -1,5 +1,5 @@
 //! Whose request a log line is about: user, account, QOS, partition and the job's name, as slurmctld will use them.
-//! Looked up only for requests that get a log line, after the judgement's locks are released.
+//! Looked up only for requests that get a log line, after the check's locks are released.
 
 use gpushare::submit::log_line::{Key, LogLine, Verdict};
 use gpushare::submit::message;

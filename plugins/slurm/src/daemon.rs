@@ -10,7 +10,7 @@ use crate::text;
 /// old one (src/slurmctld/job_mgr.c, `_update_job`: `gres_job_state_list_dup`).
 pub const UPDATES_ARE_MADE_ANEW: bool = cfg!(slurm_23_02);
 
-/// Whether the folders of a step on cgroup v1 belong to the job's user, as they did before 23.02
+/// Whether the directories of a step on cgroup v1 belong to the job's user, as they did before 23.02
 /// (src/plugins/cgroup/v1/xcgroup.c, `xcgroup_create_hierarchy`).
 pub const USERS_OWN_CGROUPS: bool = cfg!(not(slurm_23_02));
 
@@ -25,7 +25,7 @@ pub fn slurm_conf() -> Option<PathBuf> {
     path_of(bytes)
 }
 
-/// `StateSaveLocation`, the folder for slurmctld's persistent state; `None` if it has none.
+/// `StateSaveLocation`, the directory for slurmctld's persistent state; `None` if it has none.
 pub fn state_folder() -> Option<PathBuf> {
     let configuration = &raw const slurm_sys::slurm_conf;
     // SAFETY: as in `slurm_conf`.

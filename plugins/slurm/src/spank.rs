@@ -83,8 +83,8 @@ impl Step<'_> {
         }
     }
 
-    /// Slurm's name for the step's folder in each cgroup hierarchy (src/plugins/cgroup/common); a het job's component
-    /// has a suffix.
+    /// Slurm's name for the step's directory in each cgroup hierarchy (src/plugins/cgroup/common); a het job's
+    /// component has a suffix.
     pub fn folder(self) -> Option<String> {
         Some(match self.number(slurm_sys::S_JOB_STEPID)? {
             slurm_sys::SLURM_EXTERN_CONT => "step_extern".to_owned(),

@@ -25,16 +25,16 @@ pub struct StepFence {
     fence: Fence,
     /// Looked up early, because slurmstepd leaves the cgroup before the `exit` hook.
     cgroup: Result<StepCgroup, FindError>,
-    /// Folders that Slurm gives to the job's user but that must belong to root; none on most releases.
+    /// Directories that Slurm gives to the job's user but that must belong to root; none on most releases.
     folders: Folders,
     known: Known,
 }
 
-/// Runs in `init`, before Slurm makes the step's device cgroup: keeps users out of the step's folders if they would own
-/// them.
+/// Runs in `init`, before Slurm makes the step's device cgroup: keeps users out of the step's directories if they would
+/// own them.
 ///
 /// # Errors
-/// /proc can't be read, or a folder can't be made root's alone.
+/// /proc can't be read, or a directory can't be made root's alone.
 pub fn close_to_users() -> Result<(), CgroupError> {
     if !USERS_OWN_CGROUPS {
         return Ok(());
@@ -154,7 +154,7 @@ impl StepFence {
     }
 }
 
-/// The texts that show where all folders of the step are, including those of other hierarchies.
+/// The texts that show where all directories of the step are, including those of other hierarchies.
 fn texts() -> Result<(String, String), FindError> {
     Ok((text("/proc/self/cgroup")?, text("/proc/self/mountinfo")?))
 }

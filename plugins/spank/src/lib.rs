@@ -280,7 +280,7 @@ fn check_fence(fenced: &Fenced) -> Result<(), TaskError> {
     }
 }
 
-/// The root folder of this process, by device and inode number.
+/// The root directory of this process, by device and inode number.
 fn root() -> Option<(u64, u64)> {
     Path::new("/").metadata().ok().map(|root| (root.dev(), root.ino()))
 }

@@ -90,7 +90,7 @@ pub struct Fenced {
     pub page: SharedPage,
     /// Tasks forked so far.
     pub forked: u32,
-    /// slurmstepd's root folder.
+    /// slurmstepd's root directory.
     pub root: Option<(u64, u64)>,
 }
 
@@ -344,7 +344,7 @@ fn has_share(config: &NodeConfig, step: Step) -> bool {
     SHARE_VARIABLES.iter().any(|(gres, variable)| config.share_gres == *gres && step.has_variable(variable))
 }
 
-/// gpushare.conf: `conf=PATH` in plugstack.conf, otherwise in the folder of slurmd's slurm.conf or in /etc/slurm.
+/// gpushare.conf: `conf=PATH` in plugstack.conf, otherwise in the directory of slurmd's slurm.conf or in /etc/slurm.
 /// slurmstepd of 22.05 knows the path of slurm.conf itself; later ones have it in the environment that slurmd gave
 /// them.
 fn node_config(arguments: &[Vec<u8>]) -> Result<NodeConfig, RulesError> {

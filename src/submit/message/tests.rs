@@ -24,7 +24,7 @@ fn untyped() -> Refusal {
 #[test]
 fn a_warning_says_that_the_job_was_accepted() {
     let text = remark(&Remark::Passed(Box::new(untyped()), Because::Warn)).unwrap();
-    assert!(text.starts_with("gpushare: warning: QOS 'qos_lafferty' needs"), "{text}");
+    assert!(text.starts_with("gpushare: warning: QOS 'qos_lafferty' requires"), "{text}");
     assert!(text.ends_with("\n  accepted for now; GS101, see `gpushare explain GS101`"), "{text}");
     assert_eq!(remark(&Remark::Passed(Box::new(untyped()), Because::Audit)), None);
     assert_eq!(remark(&Remark::Passed(Box::new(untyped()), Because::User)), None);
@@ -51,7 +51,7 @@ fn what_was_changed_is_said() {
     let change = Change::Throttle { qos, array: b"0-127%8".to_vec(), tasks: 8, over_minutes: 120 };
     assert_eq!(
         remark(&Remark::Changed(change)).unwrap(),
-        "gpushare: QOS 'savio_lowprio' runs at most 8 array tasks of more than 2:00 hours at once: \
+        "gpushare: QOS 'savio_lowprio' runs at most 8 array tasks longer than 2:00 hours at once: \
          --array=0-127%8 was set (GS154)"
     );
 }

@@ -1,7 +1,8 @@
-//! A complete request that would be accepted instead of a refused one. It is judged again before a message suggests it.
+//! A complete request that would be accepted instead of a refused one. It is checked again before a message suggests
+//! it.
 //!
 //! A refusal names one fault, but a request can have several, in several fields that must fit together. So this fixes a
-//! fault, judges the result, and fixes the next fault, until none is left. If a fault can't be fixed, there is no
+//! fault, checks the result, and fixes the next fault, until none is left. If a fault can't be fixed, there is no
 //! correction.
 
 use super::under::Under;
@@ -86,8 +87,8 @@ impl<A: Accounting> Judgement<'_, '_, A> {
         }
         let Some(asked) = self.to_begin_with(&fault) else { return fault };
         let mut wanted = asked.clone();
-        // A command is never answered with itself. A submission that is judged again is refused again, but in an update
-        // another plugin may have added what is wrong, which the user can't leave out.
+        // A command is never answered with itself. A submission that is checked again is refused again, but in an
+        // update another plugin may have added what is wrong, which the user can't leave out.
         let works = self.mend_all(&mut wanted, &fault).is_some()
             && (self.update.is_none() || wanted != asked && wanted != asked.names_and_gpus());
         fault.beyond = wanted.beyond;
@@ -148,7 +149,7 @@ impl<A: Accounting> Judgement<'_, '_, A> {
             let again =
                 Judgement { again: true, ..Judgement::new(&request, self.policy, self.accounting, None) };
             let next = again.judged().err();
-            // What sbatch would make of it isn't judged here.
+            // What sbatch would make of it isn't checked here.
             return Some(next).filter(|next| next.is_some() || !request.leaves_tasks_to_sbatch());
         };
         let request = Parsed::from(wanted.said.borrowed());
@@ -253,7 +254,7 @@ impl<A: Accounting> Judgement<'_, '_, A> {
         Correction { said, options: Vec::new(), beyond: None, open }.finished()
     }
 
-    /// The request as it would be judged.
+    /// The request as it would be checked.
     pub(super) fn effective<'s>(&'s self, wanted: &'s Correction) -> Parsed<'s> {
         let existing: &Request = self.update.map_or(self.request, |(_, existing)| existing);
         Parsed::from(wanted.said.borrowed().over(existing))

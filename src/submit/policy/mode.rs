@@ -160,7 +160,7 @@ fn strictest(modes: &[Mode]) -> Mode {
 
 /// Whether an exemption covers a broken rule. An update shows only one QOS of a list, so an exemption that a job can
 /// leave doesn't cover lists. A reservation ends without a question to a plugin, and then only the job's strings can be
-/// judged. So an exemption by reservation doesn't cover what the strings don't show.
+/// checked. So an exemption by reservation doesn't cover what the strings don't show.
 fn covers(because: Because, rule: Rule) -> bool {
     let seen_later =
         !matches!(rule, Rule::NtasksPerGpuAlone | Rule::NotRestated | Rule::OldRequestStays | Rule::NotAlone);

@@ -19,7 +19,7 @@ impl<A: Accounting> Judgement<'_, '_, A> {
         let (tasks, each) = self.tasks_of_nodes(request).filter(|_| mended("uneven-tasks"))?;
         let fits = tasks % each == 0 && tasks / each >= request.min_nodes.unwrap_or(1);
         (!fits).then(|| {
-            let asked = format!("{tasks} tasks, {each} on each node").into_bytes();
+            let asked = format!("{tasks} tasks with {each} per node").into_bytes();
             let refusal = self.ground_refusal(Rule::TasksUneven, under);
             refusal.asked(asked).count(u64::from(tasks)).field(Field::Task)
         })

@@ -87,7 +87,7 @@ pub struct Correction {
     pub options: Vec<Vec<u8>>,
     /// The requested number of GPUs, if no type has that many.
     pub(super) beyond: Option<u64>,
-    /// Values that only the user knows: the text that was judged, and its placeholder.
+    /// Values that only the user knows: the text that was checked, and its placeholder.
     pub(super) open: Vec<(Vec<u8>, Vec<u8>)>,
 }
 

@@ -231,7 +231,7 @@ fn reduce(request: &Parsed, fields: &mut Fields, choice: &Choice) -> Option<()> 
     Some(())
 }
 
-/// Shows TYPE instead of the type that was judged.
+/// Shows TYPE instead of the type that was checked.
 fn open(wanted: &mut Correction, fields: &Fields, choice: &Choice) {
     for (part, token) in fields.iter().flat_map(|(_, text)| grammar::tokens(text, wanted.said.spelling)) {
         if let Token::Gres(gres) = token

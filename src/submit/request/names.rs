@@ -94,7 +94,7 @@ impl<'a> Request<'a> {
         }
     }
 
-    /// Whether nothing in it can lead to a GPU, and no name needs a judgement of its own. Then only rules on other jobs
+    /// Whether nothing in it can lead to a GPU, and no name needs a check of its own. Then only rules on other jobs
     /// than those with GPUs can concern it.
     pub fn names_no_gpu(&self) -> bool {
         let gres = Field::ALL.iter().any(|field| self.string(*field).is_some());

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //
-// enter-steps HIERARCHY SECONDS: as a user, goes into every folder of a step of his other jobs in that cgroup v1 hierarchy that
-// he can make a folder in, again and again, and opens the GPUs of /lab/gpus there. Prints, at the end and at SIGTERM:
+// enter-steps HIERARCHY SECONDS: as a user, goes into every directory of a step of his other jobs in that cgroup v1
+// hierarchy that he can make a directory in, again and again, and opens the GPUs of /lab/gpus there. Prints, at the end
+// and at SIGTERM:
 //	entered=3 open=0,2
 // "entered" counts the steps, "open" is every GPU that opened anywhere (ENXIO: the cgroup let us through).
 #include <errno.h>

@@ -68,7 +68,7 @@ static void answer(int fuse, const struct fuse_in_header *question, int error, c
 		warn("answer to question %u", question->opcode);
 }
 
-/* One file in one folder. The second opening is for direct I/O. A read is taken and never answered, which `taken` is told. */
+/* One file in one directory. The second opening is for direct I/O. A read is taken and never answered, which `taken` is told. */
 static void serve(int fuse, int taken)
 {
 	static char buffer[FUSE_MIN_READ_BUFFER + 65536];

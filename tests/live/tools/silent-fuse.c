@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* silent-fuse PATH: what a user may do with fusermount3 on a folder or file of their own: mounts a FUSE file system that lets everybody in
+/* silent-fuse PATH: what a user may do with fusermount3 on a directory or file of their own: mounts a FUSE file system that lets everybody in
  * and answers nothing but the first question. Prints "mounted", ends when its standard input does; run by root for user 2001. */
 #include <fcntl.h>
 #include <linux/fuse.h>

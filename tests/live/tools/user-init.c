@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //
-// user-init.so: a plugin of slurmstepd that does what pyxis does for containers. In `user_init` it runs a program as the job's user, as
-// pyxis runs enroot; what that could open is added to /lab/out/user-init. Where the folder /lab/out/root/bin is there, `task_init`
-// makes /lab/out/root the task's root, with the node's /proc and, where it has folders for them, MPS's and /dev/shm.
+// user-init.so: a plugin of slurmstepd that does what pyxis does for containers. In `user_init` it runs a program as
+// the job's user, as pyxis runs enroot; what that could open is added to /lab/out/user-init. Where the directory
+// /lab/out/root/bin is there, `task_init` makes /lab/out/root the task's root, with the node's /proc and, where it has
+// directories for them, MPS's and /dev/shm.
 #define _GNU_SOURCE
 #include <sched.h>
 #include <slurm/spank.h>

@@ -255,6 +255,6 @@ fn no_fix_follows_a_name_that_is_in_doubt() {
     let mut pending = vec![Finding::wrong("QOS", "+ qos qos_laferty", "gpushare qos apply")];
     pending.extend(maybe);
     before_others(&mut pending);
-    let expected = "if the names of Account, QOS (lines with ?) are meant so: gpushare qos apply";
+    let expected = "if the names of Account, QOS (lines with ?) are intentional: gpushare qos apply";
     assert_eq!(pending[0].status, Status::Wrong(expected.to_owned()));
 }

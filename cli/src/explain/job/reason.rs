@@ -22,7 +22,7 @@ const REASONS: [(&str, &str); 33] = [
     ("ReservationDeleted", "its reservation is gone; cancel it"),
     (
         "ReqNodeNotAvail",
-        "nodes that it needs are down, drained or reserved; before a reservation, only jobs start that end in time (--time)",
+        "needed nodes are down, drained or reserved; before a reservation, only jobs start that end in time (--time)",
     ),
     ("NodeDown", "a node that it needs is down"),
     ("BadConstraints", "no node has what it asks for; cancel it"),
@@ -148,7 +148,8 @@ mod tests {
             ("Resources", "the nodes, CPUs, memory or GPUs that it needs are in use"),
             (
                 "ReqNodeNotAvail, UnavailableNodes:n[1-2]",
-                "nodes that it needs are down, drained or reserved; before a reservation, only jobs start that end in time (--time)",
+                "needed nodes are down, drained or reserved; before a reservation, only jobs start that end in \
+                 time (--time)",
             ),
             ("Reservation r was deleted", "its reservation no longer exists"),
             ("Reservation", REASONS.iter().find(|(name, _)| *name == "Reservation").unwrap().1),

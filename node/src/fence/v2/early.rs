@@ -18,7 +18,8 @@ pub struct Early<K: Kernel> {
     programs: Vec<(u32, K::Program)>,
 }
 
-/// Closes what `fence` closes; it opens nothing that Slurm closes. The step's tasks and their folders don't exist yet.
+/// Closes what `fence` closes; it opens nothing that Slurm closes. The step's tasks and their directories don't exist
+/// yet.
 ///
 /// # Errors
 /// The same as for [`put_up`].

@@ -1,4 +1,4 @@
-//! A kernel for tests: cgroups in a folder, programs in memory, and the kernel's rules for both
+//! A kernel for tests: cgroups in a directory, programs in memory, and the kernel's rules for both
 //! (`hierarchy_allows_attach` and `compute_effective_progs` in kernel/bpf/cgroup.c).
 
 use std::cell::{Cell, RefCell};
@@ -11,7 +11,7 @@ use crate::fence::filter::interpreter::{Asked, allows};
 use crate::fence::filter::program::Instruction;
 
 pub(super) struct Fake {
-    /// The root of the hierarchy, a real folder.
+    /// The root of the hierarchy, a real directory.
     pub root: PathBuf,
     attached: RefCell<BTreeMap<PathBuf, Attached>>,
     programs: RefCell<Vec<Vec<Instruction>>>,

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use crate::fence::filter::program::Instruction;
 
-/// The kernel's device programs. Folders are directories of a mounted cgroup2 file system.
+/// The kernel's device programs. Directories are directories of a mounted cgroup2 file system.
 pub trait Kernel {
     /// A loaded program that is kept open.
     type Program;

@@ -1,4 +1,4 @@
-//! A node's /dev, /proc and /sys in a temporary folder.
+//! A node's /dev, /proc and /sys in a temporary directory.
 
 use std::path::Path;
 

@@ -112,7 +112,7 @@ fn a_job_with_parts_on_two_nodes_of_one_machine_fails_on_both() {
     place.name = "n2";
     let hit = place.place(&job(1, 40));
     assert!(matches!(hit, Err(PlaceError::OtherNode(ref other)) if other == "n1"), "{hit:?}");
-    assert!(place.failure(1).unwrap().contains("one slurmd for each machine"));
+    assert!(place.failure(1).unwrap().contains("one slurmd per machine"));
     assert!(place.ledger.find(1).unwrap().unwrap().has_gpus(), "until its epilog");
     let requeued = NodeJob { key: JobKey { id: 1, restart: 1 }, ..job(1, 40) };
     assert!(

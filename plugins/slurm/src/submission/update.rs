@@ -47,7 +47,7 @@ impl Submission<'_> {
         }
         may_say!(qos account partition reservation tres_per_job tres_per_node tres_per_socket tres_per_task);
         may_say!(admin_comment comment extra name wckey mail_type mail_user);
-        // What names the job and its user, and what slurmctld or this plugin sets before it judges.
+        // What names the job and its user, and what slurmctld or this plugin sets before it checks.
         may_say!(job_id_str array_bitmap user_id group_id site_factor alloc_node env_hash script_hash);
         may_say!(selinux_context);
         nothing.bitflags = said.bitflags & slurm_sys::JOB_SAYS_DEFAULTS;
@@ -103,7 +103,7 @@ impl Submission<'_> {
         is_array
     }
 
-    /// Whether this is said for the first time about this command: slurmctld judges each record of an array or het job
+    /// Whether this is said for the first time about this command: slurmctld checks each record of an array or het job
     /// separately, but in one description. A note in the description tells, in the only text of it that no client can
     /// send and no update uses, and that slurmctld frees with it (slurm.h: `selinux_context`, "DON'T PACK").
     pub fn is_first(&mut self, what: &str) -> bool {

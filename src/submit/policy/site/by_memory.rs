@@ -1,5 +1,5 @@
 //! Requests for a share by its GPU memory (`MemoryGRES`): `--gres=gpumem:20G` becomes units of the share before any
-//! rule judges it. So the rules, the record for the node and Slurm's counts all see the share. No node has that GRES.
+//! rule checks it. So the rules, the record for the node and Slurm's counts all see the share. No node has that GRES.
 
 use super::super::merged::written as written_token;
 use super::super::{Acceptance, Accounting, Change, Fault, Judgement, MemoryGres, Offer, Remark, Rule};

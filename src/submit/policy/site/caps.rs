@@ -1,7 +1,7 @@
 //! Caps on the CPUs and the memory that a job may have for each of its GPUs, by type: `MaxCPUsPerGpu` and
 //! `MaxMemPerGpu`, for the file, a partition or a QOS.
 //!
-//! This judges the request itself: the minimum of GPUs that it can get against the maximum of CPUs and memory that it
+//! This checks the request itself: the minimum of GPUs that it can get against the maximum of CPUs and memory that it
 //! requests, with the minimum and with the maximum of nodes. It doesn't see what Slurm adds (whole cores, whole nodes,
 //! defaults).
 

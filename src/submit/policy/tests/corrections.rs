@@ -20,7 +20,7 @@ fn text(text: &str) -> Option<&[u8]> {
 fn the_refusal_ends_in_a_command_that_works() {
     assert_eq!(
         message::refusal(&refused(judge(&node("qos_lafferty", "gres/gpu:2"), &Policy::default(), &TABLE))),
-        "gpushare: QOS 'qos_lafferty' needs a GPU type; 'gpu:2' names none\n  \
+        "gpushare: QOS 'qos_lafferty' requires a GPU type; 'gpu:2' has no type\n  \
          this QOS has: a40 (4)\n  \
          try: --qos=qos_lafferty --gres=gpu:a40:2\n  \
          GS101, see `gpushare explain GS101`"
@@ -104,7 +104,7 @@ fn what_no_type_has_enough_of_is_said() {
     let none = lafferty();
     let nine = refused(judge(&node("qos_lafferty", "gres/gpu:9"), &Policy::default(), &TABLE));
     let said = message::refusal(&nine);
-    assert!(said.contains("this QOS has: a40 (4); the job asks for 9 in all\n  try: "), "{said}");
+    assert!(said.contains("this QOS has: a40 (4); the job requests 9 in total\n  try: "), "{said}");
     for request in [
         // Fewer GPUs than the tasks or the fields need don't help.
         Request { num_tasks: Some(5), ntasks_per_tres: Some(1), ..none },
@@ -114,7 +114,7 @@ fn what_no_type_has_enough_of_is_said() {
     ] {
         let refusal = refused(judge(&request, &Policy::default(), &TABLE));
         assert_eq!(tried(&refusal), None, "{request:?}");
-        assert!(message::refusal(&refusal).contains("; the job asks for "), "{request:?}");
+        assert!(message::refusal(&refusal).contains("; the job requests "), "{request:?}");
     }
 }
 
@@ -283,7 +283,7 @@ fn the_refusal_of_an_update_is_one_line() {
         assert_eq!(
             message::refusal(&refused(changed(request, &existing, &Policy::default()))),
             format!(
-                "gpushare: QOS 'qos_lafferty' needs a GPU type; 'gpu:2' names none; this QOS has: a40 (4); \
+                "gpushare: QOS 'qos_lafferty' requires a GPU type; 'gpu:2' has no type; this QOS has: a40 (4); \
                  try: scontrol update job=12_3 TresPerJob={prefix}gpu:a40:2; \
                  GS101, see `gpushare explain GS101`"
             )
@@ -292,9 +292,9 @@ fn the_refusal_of_an_update_is_one_line() {
         let moves = Request { tres_per_job: None, qos: text("qos_lafferty"), ..request };
         assert_eq!(
             message::refusal(&refused(changed(moves, &free, &Policy::default()))),
-            "gpushare: to move a job under QOS 'qos_lafferty', its present GPUs must show and be right there, since \
-             Slurm may take only a part of an update; cancel the job and submit it again with: --qos=qos_lafferty \
-             --gpus=a40:2; GS115, see `gpushare explain GS115`"
+            "gpushare: to move a job to QOS 'qos_lafferty', its current GPUs must be visible and acceptable there, \
+             because Slurm may apply only part of an update; cancel the job and submit it again with: \
+             --qos=qos_lafferty --gpus=a40:2; GS115, see `gpushare explain GS115`"
         );
     }
 }

@@ -1,4 +1,4 @@
-//! A job that names no GPU is answered before the rest of it is read: as the whole judgement would.
+//! A job that names no GPU is answered before the rest of it is read: as the whole check would.
 
 use super::*;
 use crate::config::rules::Rules;

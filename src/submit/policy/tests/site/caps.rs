@@ -146,13 +146,13 @@ fn a_user_is_told_what_fits() {
     let text = |options: &str| message::refusal(&refused(judge(&asked(options), &policy, &TABLE)));
     assert_eq!(
         text("node=gres/gpu:a40:1 n=1 c=16 cpus=16"),
-        "gpushare: this cluster gives at most 8 CPUs with 'gpu:a40:1'; the job asks for 16\n  \
-         CPUs for each GPU: a40 8, h100 16\n  try: -n1 -c8 --gres=gpu:a40:1\n  GS127, see `gpushare explain GS127`"
+        "gpushare: this cluster allows at most 8 CPUs with 'gpu:a40:1'; the job requests 16\n  \
+         CPUs per GPU: a40 8, h100 16\n  try: -n1 -c8 --gres=gpu:a40:1\n  GS127, see `gpushare explain GS127`"
     );
     assert_eq!(
         text("node=gres/gpu:a40:2 mem=0"),
-        "gpushare: this cluster gives at most 128G of memory with 'gpu:a40:2'; the job would get all memory of its \
-         nodes\n  memory for each GPU: a40 64G, h100 128G\n  try: --gres=gpu:a40:2 --mem=128G\n  GS128, see \
+        "gpushare: this cluster allows at most 128G of memory with 'gpu:a40:2'; the job would get all memory of its \
+         nodes\n  memory per GPU: a40 64G, h100 128G\n  try: --gres=gpu:a40:2 --mem=128G\n  GS128, see \
          `gpushare explain GS128`"
     );
     for (options, expected) in [
