@@ -125,6 +125,17 @@ def test_where_slurm_chooses_it_is_not_drained_and_one_that_is_takes_no_job(node
     assert node.start(share.half_gpu)[1] == "0"
 
 
+def test_commands_at_the_same_time_lose_nothing(node, chosen):
+    every = " ".join(f"gpushare gpu drain {gpu} --reason '{REASON}' &" for gpu in range(4))
+    node.ok(f"{every} wait")
+    assert len(node.ok(f"cat {FILE}").splitlines()) == 4
+    job = node.sbatch(chosen.half_gpu)
+    assert node.finished(job) == "FAILED"
+    assert "every GPU is held whole by a job or can't be used" in node.output(job)
+    node.ok(" ".join(f"gpushare gpu resume {gpu} &" for gpu in range(4)) + " wait")
+    assert node.ok(f"cat {FILE}") == ""
+
+
 def test_what_cannot_be_done_is_said_in_one_line(node, chosen):
     assert drain(node, "1").returncode == 0
     kept = node.ok(f"cat {FILE}")

@@ -47,7 +47,7 @@ fn node() -> Node {
     ];
     let details = vec![
         detail(0, None),
-        detail(1, Some(Unfit::Drained(drain()))),
+        detail(1, Some(Unfit::Drained(Box::new(drain())))),
         detail(2, Some(Unfit::MigEnabled)),
         detail(3, Some(Unfit::Missing(ErrorKind::NotFound))),
     ];

@@ -69,7 +69,7 @@ mod tests {
             pci: None,
             model: None,
             gres_type: None,
-            unfit: drained.contains(&index).then(|| Unfit::Drained(drain(index))),
+            unfit: drained.contains(&index).then(|| Unfit::Drained(Box::new(drain(index)))),
         };
         Inventory { details: (0..4).map(gpu).collect() }
     }

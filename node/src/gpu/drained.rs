@@ -97,5 +97,8 @@ mod tests {
             let is_it = found.iter().any(|drain| drain.is_of(uuid, pci, Path::new(node)));
             assert_eq!(is_it, expected, "{uuid:?} {pci:?} {node}");
         }
+        std::fs::remove_file(path(&roots)).unwrap();
+        std::fs::create_dir(path(&roots)).unwrap();
+        assert_eq!(drained(&roots), [], "whatever is in its place");
     }
 }

@@ -59,7 +59,7 @@ gpushare::errors! {
         /// Or it is a part of a GPU.
         MigEnabled => "MIG is enabled on it; shares of MIG devices are not supported";
         /// An administrator took it out of service.
-        Drained(drain: Drain) => "drained by {}: {}", drain.user, drain.reason;
+        Drained(drain: Box<Drain>) => "drained by {}: {}", drain.user, drain.reason;
     }
 }
 
@@ -131,7 +131,7 @@ impl Detail {
             // Who drained it knows that it is broken. Whether it is a part of a GPU matters more: Slurm counts parts.
             unfit: drain
                 .filter(|_| !mig_enabled)
-                .map(|drain| Unfit::Drained(drain.clone()))
+                .map(|drain| Unfit::Drained(Box::new(drain.clone())))
                 .or_else(|| found.err())
                 .or_else(|| known.is_some_and(|gpu| gpu.excluded).then_some(Unfit::Excluded))
                 .or_else(|| is_unknown.then_some(Unfit::UnknownToDriver))

@@ -127,7 +127,7 @@ fn a_drained_gpu_is_shown_with_who_why_and_how_long_and_has_nothing_free() {
         reason: "the fan \u{9b}is broken".to_owned(),
     };
     let mut details = details();
-    details[3].unfit = Some(Unfit::Drained(drain));
+    details[3].unfit = Some(Unfit::Drained(Box::new(drain)));
     let gpus = local::totals(&details, &[80; 4], &status().jobs, &Measured::default());
     let status = Status { gpus, daemons: vec![], garbage: vec![], failures: vec![], ..status() };
     let text = tables(&status);
