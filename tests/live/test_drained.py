@@ -125,15 +125,23 @@ def test_where_slurm_chooses_it_is_not_drained_and_one_that_is_takes_no_job(node
     assert node.start(share.half_gpu)[1] == "0"
 
 
-def test_commands_at_the_same_time_lose_nothing(node, chosen):
-    every = " ".join(f"gpushare gpu drain {gpu} --reason '{REASON}' &" for gpu in range(4))
-    node.ok(f"{every} wait")
-    assert len(node.ok(f"cat {FILE}").splitlines()) == 4
+def test_of_two_commands_the_second_waits_and_nothing_is_lost(node, chosen):
+    assert drain(node, "0").returncode == 0
+    # Holds the lock until the command waits for it, and changes the file meanwhile.
+    holder = f"""
+        exec 9</var/lib/gpushare; flock 9
+        gpushare gpu drain 1 2 3 --reason '{REASON}' 9<&- & command=$!
+        until grep -q -- "-> FLOCK .* $command " /proc/locks; do kill -0 $command || exit 1; sleep 0.01; done
+        echo '- nvidia9 1 root another' >>{FILE}
+        exec 9<&-; wait $command"""
+    node.ok(holder)
+    assert len(node.ok(f"cat {FILE}").splitlines()) == 5
+    # Now nothing is left.
     job = node.sbatch(chosen.half_gpu)
     assert node.finished(job) == "FAILED"
     assert "every GPU is held whole by a job or can't be used" in node.output(job)
-    node.ok(" ".join(f"gpushare gpu resume {gpu} &" for gpu in range(4)) + " wait")
-    assert node.ok(f"cat {FILE}") == ""
+    assert resume(node, "0,1,2,3").returncode == 0
+    assert node.start(chosen.half_gpu)[1] == "0"
 
 
 def test_what_cannot_be_done_is_said_in_one_line(node, chosen):
