@@ -131,7 +131,7 @@ def test_of_two_commands_the_second_waits_and_nothing_is_lost(node, chosen):
     holder = f"""
         exec 9</var/lib/gpushare; flock 9
         gpushare gpu drain 1 2 3 --reason '{REASON}' 9<&- & command=$!
-        until grep -q -- "-> FLOCK .* $command " /proc/locks; do kill -0 $command || exit 1; sleep 0.01; done
+        until grep -q lock_inode /proc/$command/wchan; do kill -0 $command || exit 1; sleep 0.01; done
         echo '- nvidia9 1 root another' >>{FILE}
         exec 9<&-; wait $command"""
     node.ok(holder)
