@@ -51,7 +51,8 @@ dist:
 setup:
 	@tests/setup
 
-demo: setup
+demo:
+	@tests/setup demo
 	@tests/demo $(RELEASE)
 
 test: setup

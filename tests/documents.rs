@@ -353,9 +353,14 @@ fn dashboard_and_alerts_use_the_labels_that_their_metrics_have() {
 }
 
 #[test]
-fn every_alert_has_a_severity() {
-    for alert in read(Path::new("docs/metrics/alerts.yml")).split("- alert: ").skip(1) {
+fn every_alert_has_a_severity_and_names_a_command() {
+    let alerts = read(Path::new("docs/metrics/alerts.yml"));
+    for alert in alerts.split("- alert: ").skip(1) {
         let is_one = |one: &&str| alert.contains(&format!("\n    labels: {{severity: {one}}}\n"));
         assert!(["critical", "warning", "info"].iter().any(is_one), "{alert}");
+        let said =
+            |key| alert.split(&format!("\n      {key}: \"")).nth(1).and_then(|rest| rest.lines().next());
+        assert!(said("summary").is_some(), "{alert}");
+        assert!(said("description").is_some_and(|text| text.matches('`').count() >= 2), "{alert}");
     }
 }

@@ -2,7 +2,7 @@
 //! sbatch command or script.
 //!
 //! Read → judge → print. It reads a command as sbatch does and the accounting data through sacctmgr, and judges with
-//! the code of slurmctld's plugin; it submits nothing. Of Slurm's own reasons to refuse, it checks only names.
+//! the code of slurmctld's plugin; it submits nothing. Then it asks Slurm itself (`trial`).
 
 use std::ffi::OsString;
 use std::io::Read;
@@ -20,6 +20,7 @@ pub mod mine;
 mod outlook;
 mod script;
 mod steps;
+mod trial;
 mod wording;
 
 use error::ExplainError;
@@ -34,7 +35,6 @@ use gpushare_slurm_text::version::Release;
 use gpushare_terminal::Answer;
 use gpushare_terminal::FileError;
 use job::{Beyond, JobId};
-use outlook::Names;
 use script::{LONGEST, ScriptError};
 
 /// The error about jobs that consist of several requests.
@@ -43,8 +43,7 @@ const HETEROGENEOUS: &str = "a heterogeneous job is several requests; check each
 /// The command line of `gpushare explain`.
 #[derive(Args)]
 #[command(
-    after_help = "Exit status: 0 gpushare would accept it (Slurm may still refuse it for reasons of its own),\n\
-                        1 gpushare or Slurm would refuse it, 2 it can't tell, sbatch can't read the request, or\n\
+    after_help = "Exit status: 0 gpushare and Slurm would accept it, 1 one of them would refuse it, 2 it can't tell, sbatch can't read the request, or\n\
                         there is no such job or message.\n\
                         SBATCH_... variables count as they do for sbatch."
 )]
@@ -58,9 +57,6 @@ pub struct Arguments {
     /// Print one JSON object about a job
     #[arg(long)]
     json: bool,
-    /// For a running job: read DIR/NODE.json, the output of gpushare status --json on the nodes
-    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
-    collected: Option<PathBuf>,
     /// Jobs (12, 12_3, 12+1), numbers of messages (GS: all), a batch script, or -- and sbatch's options [default: your
     /// waiting jobs]
     #[arg(value_name = "JOB | GS101 | SCRIPT | -- OPTIONS", trailing_var_arg = true, value_hint = ValueHint::AnyPath)]
@@ -76,15 +72,15 @@ pub fn run(arguments: Arguments) -> Result<Answer, ExplainError> {
     let words: Vec<Vec<u8>> = arguments.words.into_iter().map(OsStringExt::into_vec).collect();
     let named: Option<Vec<Named>> = words.iter().map(|word| Named::of(word)).collect();
     let job = |named: &Vec<Named>| matches!(named.as_slice(), [] | [Named::Job(_)]);
-    if (arguments.json || arguments.collected.is_some()) && !named.as_ref().is_some_and(job) {
+    if arguments.json && !named.as_ref().is_some_and(job) {
         return Err(ExplainError::NotOneJob);
     }
     let conf = arguments.conf.as_deref();
-    let options = job::Options { json: arguments.json, collected: arguments.collected.as_deref(), conf };
+    let options = job::Options { json: arguments.json, conf };
     match named {
         Some(named) if named.is_empty() => {
             let (_, user_id) = identity(arguments.user.as_deref())?;
-            Ok(accepted(job::waiting(user_id, options)?))
+            Ok(Answer::from(job::waiting(user_id, options)?))
         }
         Some(named) => each(&named, options),
         None => judge(&words, arguments.user.as_deref(), conf),
@@ -111,7 +107,7 @@ fn options_first(arguments: Arguments) -> Result<Arguments, ExplainError> {
     let is_named = arguments.words.first().is_some_and(|word| Named::of(word.as_bytes()).is_some());
     let at = arguments.words.iter().position(|word| word.as_bytes().starts_with(b"-"));
     let Some(at) = at.filter(|_| is_named) else { return Ok(arguments) };
-    let Arguments { user, conf, json, collected, mut words } = arguments;
+    let Arguments { user, conf, json, mut words } = arguments;
     let mut line = vec![OsString::from("explain")];
     line.extend(words.split_off(at));
     line.extend(words);
@@ -122,7 +118,6 @@ fn options_first(arguments: Arguments) -> Result<Arguments, ExplainError> {
         user: after.user.or(user),
         conf: after.conf.or(conf),
         json: after.json || json,
-        collected: after.collected.or(collected),
         words: after.words,
     })
 }
@@ -165,13 +160,9 @@ impl Named {
     }
 }
 
-fn accepted(text: String) -> Answer {
-    Answer { text, status: 0 }
-}
-
 fn judge(words: &[Vec<u8>], user: Option<&str>, conf: Option<&Path>) -> Result<Answer, ExplainError> {
     let release = Release::parse(&ask("sbatch", &["--version"])?)?;
-    let (mut job, steps) = read_job(words, release)?;
+    let Asked { mut job, steps, options, has_script } = read_job(words, release)?;
     let policy = local::policy(conf)?;
     let settings = settings()?;
     if settings
@@ -205,22 +196,20 @@ fn judge(words: &[Vec<u8>], user: Option<&str>, conf: Option<&Path>) -> Result<A
                     _ => {}
                 }
             }
-            let enforced = settings.list("AccountingStorageEnforce");
-            let member = || database.not_a_member(&request, &enforced);
-            let mut refused = Names::ask(&snapshot).refused(&request).or_else(member);
-            let mut notes = Vec::new();
-            if refused.is_none() {
-                let qos = wording::qos(&request, &database).map(String::from_utf8_lossy);
-                let above =
-                    |qos: &str| outlook::above(&request, qos, &database, &acceptance.remarks, &snapshot);
-                for line in qos.into_iter().flat_map(|qos| above(&qos)) {
-                    match line {
-                        Beyond::Refused(why) if refused.is_none() => refused = Some(why),
-                        Beyond::Refused(why) | Beyond::Waits(why) => notes.push(why),
-                    }
+            let (mut refused, mut notes) = (None, Vec::new());
+            let qos = wording::qos(&request, &database).map(String::from_utf8_lossy);
+            let above = |qos: &str| outlook::above(&request, qos, &database, &acceptance.remarks, &snapshot);
+            for line in qos.into_iter().flat_map(|qos| above(&qos)) {
+                match line {
+                    Beyond::Refused(why) if refused.is_none() => refused = Some(why),
+                    Beyond::Refused(why) | Beyond::Waits(why) => notes.push(why),
                 }
-                notes.extend(steps);
             }
+            // A request that is only let pass would be counted and logged again.
+            let asks = refused.is_none() && acceptance.remarks.is_empty();
+            refused =
+                refused.or_else(|| asks.then(|| trial::ask(words, &options, has_script, user_id)).flatten());
+            notes.extend(steps);
             notes.extend(outlook::plugins(&settings));
             wording::accepted((&request, &policy, &database, &acceptance), refused, &notes)
         }
@@ -231,8 +220,18 @@ fn judge(words: &[Vec<u8>], user: Option<&str>, conf: Option<&Path>) -> Result<A
     })
 }
 
-/// Combines `#SBATCH` lines, then the environment, then the command line. Also returns notes about the script's steps.
-fn read_job(words: &[Vec<u8>], release: Release) -> Result<(Submission, Vec<String>), ExplainError> {
+/// What sbatch's words say.
+struct Asked {
+    job: Submission,
+    /// Notes about the script's steps.
+    steps: Vec<String>,
+    /// The names of all options.
+    options: Vec<&'static str>,
+    has_script: bool,
+}
+
+/// Combines `#SBATCH` lines, then the environment, then the command line.
+fn read_job(words: &[Vec<u8>], release: Release) -> Result<Asked, ExplainError> {
     let (line, rest) = options::split(words, release, Source::Line)?;
     if words.iter().any(|word| word == b":") {
         return Err(ExplainError::Heterogeneous);
@@ -254,11 +253,12 @@ fn read_job(words: &[Vec<u8>], release: Release) -> Result<(Submission, Vec<Stri
     let job = Submission::new(&options, release)?;
     let notes = |text| [script::below(text), steps::notes(text, &options, release)].concat();
     let steps = text.as_ref().map(|(_, text)| notes(text.as_slice())).unwrap_or_default();
+    let has_script = wrapped || text.is_some();
     match text.and_then(|(name, text)| Some((name, script::speaks_another_language(&text)?))) {
         Some((name, word)) if !job.ignore_pbs => {
             Err(ExplainError::Script(name, ScriptError::OtherLanguage(word)))
         }
-        _ => Ok((job, steps)),
+        _ => Ok(Asked { job, steps, options: options.iter().map(|given| given.name).collect(), has_script }),
     }
 }
 

@@ -11,7 +11,7 @@ COLUMN, ROW, GAP = 44, 26, 6
 COLOURS = ["#3366bb", "#dd7722", "#339944", "#bb3355", "#7755aa", "#887744", "#22889a", "#888888"]
 # There is one sample per second.
 RATE = "20s"
-LABEL = 'font-size="10" fill="#555"'
+LABEL = 'font-size="12" fill="#555"'
 
 
 def write(server, seconds, path):
@@ -36,7 +36,7 @@ def write(server, seconds, path):
 
 def frame(title, x, y, width, height):
     yield f'<rect x="{x}" y="{y}" width="{width}" height="{height}" rx="3" fill="#fff" stroke="#d5d8dc"/>'
-    yield f'<text x="{x + 8}" y="{y + 16}" font-size="11" font-weight="bold" fill="#333">{escape(title)}</text>'
+    yield f'<text x="{x + 8}" y="{y + 18}" font-size="12" font-weight="bold" fill="#333">{escape(title)}</text>'
 
 
 def shown(value, unit):
@@ -76,22 +76,24 @@ def lines(server, panel, start, end, x, y, width, height):
     every = list(series(server, panel, start, end))
     unit = panel["fieldConfig"]["defaults"]["unit"]
     top = scale([value for _, points in every for _, value in points], unit)
-    left, right, upper, lower = x + 44, x + width - 10, y + 28, y + height - 38
+    left, right, upper, lower = x + 50, x + width - 10, y + 34, y + height - 42
     for part in range(5):
         level = lower - (lower - upper) * part / 4
         yield f'<line x1="{left}" x2="{right}" y1="{level:.1f}" y2="{level:.1f}" stroke="#e5e7ea"/>'
         yield f'<text x="{left - 5}" y="{level + 3:.1f}" text-anchor="end" {LABEL}>{shown(top * part / 4, unit)}</text>'
     for part in range(5):
         when, at = (end - start) * part / 4, left + (right - left) * part / 4
-        yield f'<text x="{at:.1f}" y="{lower + 13}" text-anchor="middle" {LABEL}>{when:.0f} s</text>'
+        # The last one would leave the panel.
+        anchor = "end" if part == 4 else "middle"
+        yield f'<text x="{at:.1f}" y="{lower + 15}" text-anchor="{anchor}" {LABEL}>{when:.0f} s</text>'
     legend = left
     for number, (name, points) in enumerate(every):
         colour = COLOURS[number % len(COLOURS)]
         path = steps(points, start, end, top, left, right, upper, lower)
         yield f'<path d="{path}" fill="none" stroke="{colour}" stroke-width="1.4"/>'
-        yield f'<rect x="{legend:.1f}" y="{lower + 21}" width="9" height="3" fill="{colour}"/>'
-        yield f'<text x="{legend + 12:.1f}" y="{lower + 26}" {LABEL}>{escape(name)}</text>'
-        legend += 22 + 6.2 * len(name)
+        yield f'<rect x="{legend:.1f}" y="{lower + 27}" width="9" height="3" fill="{colour}"/>'
+        yield f'<text x="{legend + 13:.1f}" y="{lower + 32}" {LABEL}>{escape(name)}</text>'
+        legend += 26 + 7.4 * len(name)
 
 
 def steps(points, start, end, top, left, right, upper, lower):

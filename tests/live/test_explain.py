@@ -28,8 +28,6 @@ class Case:
     env: dict = field(default_factory=dict)
     # The verdict before 23.11, where it differs.
     old: str = None
-    # explain sees that Slurm won't have it
-    slurms: bool = False
 
     def expected(self, cluster):
         if self.old is UNKNOWN and cluster.release == "23.02":
@@ -66,7 +64,7 @@ RULES = {
     "comma-form": Case("GS107", "--qos=qos_lafferty,--gres=gpu:2"),
     "too-long": Case("GS108", f"{QOS} --gres={','.join(['gpu:a40:1'] * 200)}"),
     "other-qos": Case(ACCEPTED, "--qos=normal --gpus=2"),
-    "no-such-qos": Case(SLURM, "--qos=nobodys --gpus=2", slurms=True),
+    "no-such-qos": Case(SLURM, "--qos=nobodys --gpus=2"),
     "default-qos": Case(ACCEPTED, "--gres=gpu:2"),
     "default-qos-of-an-account": Case("GS101", "-A group --gres=gpu:2"),
     "default-qos-is-the-only-one": Case("GS101", "--account=LONE --gres=gpu:2"),
@@ -80,7 +78,7 @@ RULES = {
     "association-of-a-partition": Case("GS101", "-A below -p q --gpus=2"),
     "association-of-one-of-the-partitions": Case("GS101", "-A below -p p,q --gpus=2"),
     "association-of-a-partition-typed": Case(ACCEPTED, "-A below -p q --gpus=a40:2"),
-    "no-association": Case(SLURM, "-A nobodys --gres=gpu:2", slurms=True),
+    "no-association": Case(SLURM, "-A nobodys --gres=gpu:2"),
     "a-number-is-a-type": Case("GS101", "--qos=qos_numbers --gres=gpu:1"),
     "abbreviated": Case("GS101", f"{QOS} --gpus-per-n=2"),
     "the-last-wins": Case(ACCEPTED, f"{QOS} --gres=gpu:2 --gres=gpu:a40:2"),
@@ -169,8 +167,8 @@ def compare(cluster, case):
         return
     assert said_by_explain(explain) == said_by_sbatch(sbatch), both
     if expected in (ACCEPTED, SLURM):
-        start = "Slurm will refuse it: " if case.slurms else "accepted: "
-        assert explain.returncode == int(case.slurms) and explain.stdout.startswith(start), both
+        start = "Slurm will refuse it: " if expected == SLURM else "accepted: "
+        assert explain.returncode == int(expected == SLURM) and explain.stdout.startswith(start), both
         assert (sbatch.returncode == 0) == (expected == ACCEPTED), both
         assert "GS" not in "".join(said_by_sbatch(sbatch)) or expected == ACCEPTED, both
     else:
@@ -216,9 +214,12 @@ def test_every_option_of_sbatch_is_known(explained):
 
 
 def test_another_users_job_is_judged_for_that_user(explained):
-    result = explained.run(["gpushare", "explain", "--user", "bob", "--", "-A", "group", "--gres=gpu:2"], "alice")
+    words = ["gpushare", "explain", "--user", "bob", "--", "-A", "group", "--gres=gpu:2"]
+    result = explained.run(words)
     assert result.returncode == 1, result.stdout + result.stderr
-    assert "user 'bob' has no default QOS in account 'group'" in result.stdout, result.stdout + result.stderr
+    assert "Slurm will refuse it: Invalid account or account" in result.stdout, result.stdout + result.stderr
+    # Slurm answers nobody else for bob.
+    assert explained.run(words, "alice").stdout.startswith("accepted: gpushare limits no QOS that it could have")
     assert explained.run(["gpushare", "explain", "--user", "nobodys", "--", "-n1"]).returncode == 2
 
 
@@ -226,7 +227,7 @@ def test_another_configuration_can_be_tried(explained):
     explained.ok("printf 'Mode=warn\\n' > /lab/out/warn.conf; printf 'Mode=maybe\\n' > /lab/out/broken.conf")
     words = ["--", QOS, "--gres=gpu:2"]
     warned = explained.run(["gpushare", "explain", "--conf", "/lab/out/warn.conf", *words], "alice")
-    assert warned.returncode == 0 and "gpushare: warning: QOS 'qos_lafferty' needs a GPU type" in warned.stdout
+    assert warned.returncode == 0 and "gpushare: warning: QOS 'qos_lafferty' requires a GPU type" in warned.stdout
     broken = explained.run(["gpushare", "explain", "--conf", "/lab/out/broken.conf", *words], "alice")
     assert broken.returncode == 2 and "line 1: Mode can't be 'maybe'" in broken.stderr, broken.stderr
 

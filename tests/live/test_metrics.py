@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """`gpushare metrics` on a node that is its controller too, with a real node_exporter and a real Prometheus."""
 
-import json
 import os
 import re
 import subprocess
@@ -21,6 +20,9 @@ COUNTS = "/run/slurm/gpushare.counts"
 OUT = "/lab/out/metrics/gpushare.prom"
 HALF, QUARTER = "--gres=mps:40", "--gres=mps:20"
 CONF = "/etc/slurm/gpushare.conf"
+LIBRARY = "/lab/out/libnvidia-ml.so.1"
+# As CONF, but shares belong into a reservation.
+RESERVED = "/lab/out/reserved.conf"
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -245,8 +247,33 @@ def test_dcgms_files_name_all_jobs_of_a_gpu(node):
     assert read() == {}
 
 
-def test_a_real_prometheus_has_what_ran_and_the_dashboard_shows_it(node, tmp_path):
+def guard(node, *options):
+    return node.run(["gpushare", "guard", "--out", "/lab/out/metrics/gpushare-guard.prom", *options])
+
+
+# A process of every GPU bypasses MPS.
+PAST_MPS = "utilization=1 processes=3 clients=2"
+
+
+def says(node, words):
+    """NVML's words of every GPU."""
+    common = "total=46068 reserved=260 used=100"
+    lines = [f"gpu {uuid} {minor} {common} {words}\n" for minor, uuid in enumerate(uuids(node))]
+    node.write(f"{LIBRARY}.state", "".join(lines))
+
+
+@pytest.fixture
+def with_nvml(node, tmp_path):
+    """A library that stands in for NVML, for who names it."""
+    fake = client.compiled(TOP / "tests/fakes/nvml.c", node.release, tmp_path / "libnvidia-ml.so.1", "-shared", "-fPIC")
+    client.install(node, fake, LIBRARY)
+    says(node, PAST_MPS)
+    return node
+
+
+def test_a_real_prometheus_has_what_ran_and_the_dashboard_shows_it(with_nvml, tmp_path):
     """What is drawn of it is docs/metrics/dashboard.svg, with GPUSHARE_WRITE_PICTURE=SECONDS."""
+    node = with_nvml
     node.ok("rm -rf /lab/out/metrics; mkdir -m 755 /lab/out/metrics")
     folder = f"{node.out}/metrics"
     over = threading.Event()
@@ -256,7 +283,7 @@ def test_a_real_prometheus_has_what_ran_and_the_dashboard_shows_it(node, tmp_pat
             node.run(["gpushare", "metrics", "--out", OUT])
 
     node.ok(["gpushare", "metrics", "--out", OUT])
-    node.ok(["gpushare", "guard", "--out", "/lab/out/metrics/gpushare-guard.prom"])
+    assert guard(node).returncode == 0
     writer = threading.Thread(target=write)
     with Monitoring(folder, tmp_path) as server:
         writer.start()
@@ -280,18 +307,20 @@ def test_a_real_prometheus_has_what_ran_and_the_dashboard_shows_it(node, tmp_pat
                 seen = {labels["gpu"]: value for labels, value in server.query(name)}
                 assert seen == by(now, name, "gpu"), name
             assert server.value("sum(gpushare_gpu_units_assigned)") == 240
-            # A pass and a change too, so that every panel has something to show.
+            # A pass, a change, processes and a broken rule too, so that every panel has something to show.
             kept = node.ok(["cat", CONF])
-            node.ok(["tee", CONF], stdin=f"{kept}\nMode=warn\nGetUserEnv=drop\n")
+            node.ok(["tee", CONF], stdin=f"{kept}\nMode=warn\nGetUserEnv=drop\nNvml={LIBRARY}\n")
+            node.ok("rm -f /run/gpushare/nvml")  # a prolog remembers that no driver was there
             passed = 'gpushare_passes_total{message="GS101",outcome="warned"}'
             passed_before = server.value(passed)
             warned = ["sbatch", "-H", "--get-user-env", "--qos=qos_titan", "--gres=gpu:1", "--wrap", "true"]
             node.wait(lambda: node.run(warned, "alice").returncode == 0, "Mode=warn")
             server.wait(lambda: server.value(passed) > passed_before, "a pass")
             node.run("scancel -u alice --state=PENDING")
-            if seconds := int(os.environ.get("GPUSHARE_WRITE_PICTURE", 0)):
-                busy(node, seconds, kept)
-                picture.write(server, seconds, TOP / "docs/metrics/dashboard.svg")
+            server.wait(lambda: server.value("sum(gpushare_gpu_processes_without_mps)") == 4, "what NVML says")
+            node.ok(["tee", RESERVED], stdin=f"{kept}\nShareReservations=course\n")
+            assert guard(node, "--conf", RESERVED).returncode == 1
+            server.wait(lambda: server.value("sum(gpushare_guard_over)"), "what guard found")
             for panel in monitoring.panels():
                 for target in panel["targets"]:
                     expression = monitoring.expression(target)
@@ -304,15 +333,14 @@ def test_a_real_prometheus_has_what_ran_and_the_dashboard_shows_it(node, tmp_pat
             labels = {name: set(filter(None, listed.split(", "))) for name, listed in table}
             for row in series:
                 assert set(row) - {"__name__", "instance", "job"} == labels[row["__name__"]], row
-            documented = set(labels)
-            # There is no NVML here to list processes (test_containers.py and test_memory.py have one).
-            assert names == documented - {
-                f"gpushare_gpu_{name}" for name in ("processes_without_mps", "foreign_processes", "idle_seconds")
-            }
+            assert names == set(labels)
             rules = [rule for group in server.api("rules")["groups"] for rule in group["rules"]]
             assert len(rules) == 17 and {rule["health"] for rule in rules} == {"ok"}, rules
             firing = [alert for alert in server.api("alerts")["alerts"] if alert["state"] == "firing"]
             assert firing == []
+            if seconds := int(os.environ.get("GPUSHARE_WRITE_PICTURE", 0)):
+                busy(node, seconds, kept)
+                picture.write(server, seconds, TOP / "docs/metrics/dashboard.svg")
             node.cancel_all()
             server.wait(lambda: server.value("gpushare_jobs") == 0, "an empty node")
             over.set()
@@ -328,7 +356,7 @@ def test_a_real_prometheus_has_what_ran_and_the_dashboard_shows_it(node, tmp_pat
 
 def busy(node, seconds, conf):
     """Something for a picture: jobs that come and go, and refusals, for some time."""
-    node.ok(["tee", CONF], stdin=conf + "\n")
+    node.ok(["tee", CONF], stdin=f"{conf}\nNvml={LIBRARY}\n")
     end, turn = time.monotonic() + seconds, 0
     while time.monotonic() < end:
         user = ("alice", "bob")[turn % 2]
@@ -337,30 +365,48 @@ def busy(node, seconds, conf):
             node.run(["sbatch", "-H", "--qos=qos_titan", "--gres=gpu:1", "--wrap", "true"], "alice")
         if turn % 7 == 0:
             node.run(["sbatch", "-H", "--gres=mps:39", "--wrap", "true"], "alice")
+        if turn % 10 == 0:
+            says(node, PAST_MPS if turn // 10 % 2 else "utilization=0 processes=0")
+        if turn % 5 == 0:
+            guard(node, *(["--conf", RESERVED] if turn // 5 % 3 == 1 else []))
         turn += 1
         time.sleep(3)
 
 
-def test_the_examples_are_right():
-    """promtool's word on the alerts, and what raises each."""
-    promtool = monitoring.programs() / "promtool"
-    subprocess.run([promtool, "check", "rules", monitoring.ALERTS], check=True, capture_output=True)
-    done = subprocess.run(
-        [promtool, "test", "rules", TOP / "tests/data/alerts.test.yml"], capture_output=True, text=True
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    dashboard = json.loads(monitoring.DASHBOARD.read_text())
-    assert [panel["id"] for panel in dashboard["panels"]] == list(range(1, len(dashboard["panels"]) + 1))
-    places = [panel["gridPos"] for panel in dashboard["panels"]]
-    taken = [
-        (x, y) for at in places for x in range(at["x"], at["x"] + at["w"]) for y in range(at["y"], at["y"] + at["h"])
-    ]
-    assert len(taken) == len(set(taken)) and max(x for x, _ in taken) < 24, "panels lie side by side"
+def test_what_alerts_tell_to_run_can_be_run(node):
+    """gpushare's commands run: with 2 they say that a command line is wrong. Units and programs have those names."""
+    told = re.findall(r'^      description: "(.+)"$', monitoring.ALERTS.read_text(), re.M)
+    assert len(told) == 17 and all("`" in text for text in told)
+    for command in {one for text in told for one in re.findall("`(.+?)`", text)}:
+        if command.startswith("gpushare "):
+            done = node.run(command.replace("{{ $labels.message }}", "GS101"))
+            assert done.returncode in (0, 1), (command, done)
+        elif command.startswith("systemctl status "):
+            units = [unit if "." in unit else f"{unit}.service" for unit in command.split()[2:]]
+            assert all((TOP / "packaging" / unit).exists() for unit in units), command
+        else:
+            program, = re.fullmatch(r"journalctl -t ([\w-]+)", command).groups()
+            node.ok(["test", "-x", f"/usr/sbin/{program}"])
+
+
+def test_commands_that_alerts_tell_name_what_is_wrong(node):
+    gone = "/dev/nvidia3"
+    assert gone not in node.run("gpushare check").stdout
+    node.ok(f"mv {gone} /dev/gone")
+    try:
+        assert by(metrics(node), "gpushare_gpus_missing") == 1
+        assert gone in node.run("gpushare check").stdout
+        assert gone not in node.ok("gpushare status --gpus")
+    finally:
+        node.ok(f"mv /dev/gone {gone}")
+    node.ok(f"echo Placement=sideways >{CONF}")
+    assert by(metrics(node, status=1), "gpushare_config_error") == 1
+    assert "sideways" in node.run("gpushare check").stdout
+    assert "sideways" in node.run("gpushare metrics >/dev/null").stderr
 
 
 PROM = "/var/lib/prometheus/node-exporter/gpushare.prom"
 SAID = "/lab/out/said"
-LIBRARY = "/lab/out/libnvidia-ml.so.1"
 
 
 @pytest.fixture

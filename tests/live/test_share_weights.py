@@ -91,3 +91,37 @@ def test_who_has_a_gpu_in_shares_uses_as_much_as_who_has_it_whole(billed):
     # As much for the same time.
     later = WEIGHT * (first - sum(halves) / 2)
     assert abs(used["alice"] - used["bob"] - later) <= 2 * WEIGHT, (used, first, halves)
+
+
+def reason(cluster, job):
+    return cluster.ok(["squeue", "-h", "-j", job, "-o", "%r"]).strip()
+
+
+def test_one_limit_counts_whole_gpus_and_shares(billed):
+    """What qos.md says: a limit on billing, beside those on types and on shares."""
+    units = UNITS[billed.kind]
+    limits = f"gres/{billed.share}={2 * units}"
+    gpus = "" if billed.kind == "own" else f"GPUs={billed.type}:2"
+    if gpus:
+        limits += f",billing={2 * WEIGHT}"
+    billed.ok(f"echo 'QOS=both Account=acct {gpus} GrpTRES={limits}' >>{ETC}/gpushare.conf")
+    billed.ok("gpushare qos apply -i")
+
+    def submit(gres, user):
+        return billed.sbatch("--qos=both", "--account=acct", f"--gres={gres}", user=user)
+
+    gpu = f"{billed.share}:{units}" if billed.kind == "own" else f"gpu:{billed.type}:1"
+    half = f"{billed.share}:{units // 2}"
+    running = [submit(gpu, "alice")]
+    # Under `override`, Slurm gives it a GPU without knowing where shares are.
+    billed.wait(lambda: running[0] in billed.ledger(), "its entry")
+    running += [submit(half, "bob") for _ in range(2)]
+    for job in running:
+        billed.wait_state(job, "RUNNING")
+    waiting = [submit(gpu, "alice"), submit(half, "bob")]
+    for job in waiting:
+        billed.wait(lambda job=job: reason(billed, job).startswith("QOSGrp"), f"job {job} waits for the limit")
+    assert billed.run("gpushare guard").returncode == 0
+    billed.ok(f"scancel {running[2]}")
+    billed.wait_state(waiting[1], "RUNNING")
+    assert reason(billed, waiting[0]).startswith("QOSGrp")

@@ -20,7 +20,7 @@ class Tally:
     asked: int = 0
     found: Counter = field(default_factory=Counter)  # breaches by kind that guard found too
     gone: int = 0  # ended before guard had looked
-    missed: list = field(default_factory=list)
+    missed: list = field(default_factory=list)  # with guard's findings, and the jobs as they were before and after
     alarms: list = field(default_factory=list)  # findings of guard's where the judge sees none
     clean: int = 0  # looks without a breach, at which guard found none
 
@@ -72,14 +72,14 @@ def judged(box):
     if not box.cluster.newer_than("23.02"):
         for job in look.jobs:
             job.pop("requested", None)
-    return found, [*found, *judge.judge(look, box.limits)]
+    return look, found, [*found, *judge.judge(look, box.limits)]
 
 
 def compare(box, tally):
     """Asks guard between two looks of the judge. What both looks have, guard must have; what it has, one must have."""
-    before, known_before = judged(box)
+    first, before, known_before = judged(box)
     findings = ask(box.cluster)
-    after, known_after = judged(box)
+    last, after, known_after = judged(box)
     tally.asked += 1
     both = [one for one in before if any(known.who == one.who and known.tres == one.tres and known.kind == one.kind
                                          and set(known.jobs) & set(one.jobs) for known in after)]
@@ -88,7 +88,8 @@ def compare(box, tally):
         if any(is_same(violation, finding) for finding in findings):
             tally.found[violation.kind] += 1
         else:
-            tally.missed.append((violation, findings))
+            jobs = [job for look in (first, last) for job in look.jobs if job["id"] in violation.jobs]
+            tally.missed.append((violation, findings, jobs))
     alarms = [one for one in findings if not any(is_same(violation, one) for violation in known_before + known_after)]
     tally.alarms += alarms
     tally.clean += not (before or after or findings)

@@ -8,7 +8,6 @@ use std::rc::Rc;
 
 use gpushare::submit::policy::{self, Accounting, DefaultMemory, DefaultQos, GresLimit, Owner, TypedLimit};
 use gpushare::submit::request::{Names, Partitions, Request, taking_jobs};
-use gpushare::text::shown::shown;
 use gpushare_slurm_text::limits::{self, ASSOCIATIONS, DEFAULT_ACCOUNTS, QOSES, qoses};
 use gpushare_slurm_text::{Association, Associations, Partition, Qos, Question};
 use gpushare_slurm_text::{partition, tres};
@@ -196,28 +195,6 @@ impl Database {
         associations
             .own(&text(self.account(request)), &self.user, &text(partition))
             .filter(|_| !self.user.is_empty())
-    }
-
-    /// Why Slurm refuses the request's account or QOS to its user, as far as the caller sees the user's associations;
-    /// `enforced` is `AccountingStorageEnforce`. Administrators may use every QOS.
-    pub fn not_a_member(&self, request: &Request, enforced: &[&str]) -> Option<String> {
-        let has = |word: &str| enforced.iter().any(|one| one.eq_ignore_ascii_case(word));
-        let any = ["all", "associations", "limits", "qos", "safe"].into_iter().any(has);
-        let account = shown(self.account(request));
-        let user = shown(self.user());
-        let mut own = self.of_account(request).map(|(_, one)| one).peekable();
-        if any && own.peek().is_none() && self.facts.associations.of_user(&self.user).next().is_some() {
-            return Some(format!("user '{user}' has no association with account '{account}'"));
-        }
-        let named = request.qos.filter(|names| !names.contains(&b','))?;
-        let name = shown(named);
-        let qos = self.find(&name).filter(|_| (has("qos") || has("all")) && request.user_id != 0)?;
-        let may = |one: &Association| one.qoses.iter().any(|name| name.eq_ignore_ascii_case(&qos.name));
-        let is_refused = match self.association(request) {
-            Some((_, one)) if !request.partition_is_the_reservations() => !may(one),
-            _ => own.peek().is_some() && !own.any(may),
-        };
-        is_refused.then(|| format!("user '{user}' may not use QOS '{name}' in account '{account}'"))
     }
 
     /// The user's associations for the job's account, for any partition.

@@ -11,6 +11,8 @@ use gpushare_period::{Period, day};
 const MOST: usize = 16;
 const WIDTH: u32 = 1000;
 const HEIGHT: u32 = 190;
+/// The hours between two times of the axis: the first of these that makes it at most eight.
+const HOURS: [i64; 9] = [1, 2, 6, 12, 24, 48, 120, 240, 720];
 const HELD: RGBColor = RGBColor(120, 160, 200);
 const ABOVE: RGBColor = RGBColor(200, 40, 40);
 const POSSIBLE: RGBColor = RGBColor(225, 170, 80);
@@ -47,11 +49,17 @@ fn draw(root: &Area, shown: &[(&OfLimit, &Exceeded)], report: &Report) -> Result
         _ => "GPUs held: within the limit (blue), above it (red), possibly held (orange)".to_owned(),
     };
     let title = format!("{}, {start} to {end}: {title}", report.cluster);
-    let style = ("sans-serif", 15).into_font().color(&BLACK);
+    let style = ("sans-serif", 17).into_font().color(&BLACK);
     root.draw(&Text::new(title, (12, 8), style))?;
     let (_, rest) = root.split_vertically(30);
     let rows = rest.split_evenly((shown.len().max(1), 1));
     shown.iter().zip(&rows).try_for_each(|((limit, over), area)| one(area, limit, over, report.period))
+}
+
+fn times(end: i64) -> Vec<i64> {
+    let steps = HOURS.map(|hours| hours * 3600).into_iter();
+    let step = steps.clone().find(|step| end / step < 8).or(steps.last()).unwrap_or(end);
+    (0..end).step_by(usize::try_from(step).unwrap_or(1)).collect()
 }
 
 fn one(area: &Area, limit: &OfLimit, over: &Exceeded, period: Period) -> Result<(), PlotError> {
@@ -61,11 +69,12 @@ fn one(area: &Area, limit: &OfLimit, over: &Exceeded, period: Period) -> Result<
     let name = format!("{}{of}: {:.1} GPU-hours above", limit.name(), over.certain.gpu_hours_above);
     let end = i64::from(period.seconds().max(1));
     let mut chart = ChartBuilder::on(area)
-        .caption(name, ("sans-serif", 14))
+        .caption(name, ("sans-serif", 16))
         .margin(8)
-        .x_label_area_size(24)
+        .margin_right(36)
+        .x_label_area_size(28)
         .y_label_area_size(40)
-        .build_cartesian_2d(0..end, 0..i64::from(top))?;
+        .build_cartesian_2d((0..end).with_key_points(times(end)), 0..i64::from(top))?;
     chart
         .configure_mesh()
         .disable_x_mesh()
@@ -73,8 +82,8 @@ fn one(area: &Area, limit: &OfLimit, over: &Exceeded, period: Period) -> Result<
         .y_labels(5)
         .x_labels(10)
         .x_label_formatter(&|at| day(period.start.saturating_add(u32::try_from(*at).unwrap_or(0))))
-        .x_label_style(("sans-serif", 11))
-        .y_label_style(("sans-serif", 11).with_anchor::<RGBColor>(Pos::new(HPos::Right, VPos::Center)))
+        .x_label_style(("sans-serif", 14))
+        .y_label_style(("sans-serif", 14).with_anchor::<RGBColor>(Pos::new(HPos::Right, VPos::Center)))
         .draw()?;
     let at = |place: usize| i64::try_from(place).unwrap_or(0) * end / i64::try_from(COLUMNS).unwrap_or(1);
     let most = i64::from(limit.limit);

@@ -3,8 +3,9 @@
 use std::cell::OnceCell;
 
 use gpushare_slurm_text::limits::{self, QOSES};
+use gpushare_slurm_text::node::{self, ALL_NODES};
 use gpushare_slurm_text::partition::{self, PARTITIONS};
-use gpushare_slurm_text::{Partition, Qos, Question};
+use gpushare_slurm_text::{Node, Partition, Qos, Question};
 
 use super::ProgramError;
 use super::run::ask;
@@ -14,6 +15,7 @@ use super::run::ask;
 pub struct Snapshot {
     partitions: OnceCell<Vec<Partition>>,
     qoses: OnceCell<Vec<Qos>>,
+    nodes: OnceCell<Vec<Node>>,
 }
 
 impl Snapshot {
@@ -31,6 +33,14 @@ impl Snapshot {
     /// slurmdbd doesn't answer.
     pub fn qoses(&self) -> Result<&[Qos], ProgramError> {
         once(&self.qoses, || Ok(limits::qoses(&text(QOSES)?)))
+    }
+
+    /// All nodes, also those that don't exist yet.
+    ///
+    /// # Errors
+    /// slurmctld doesn't answer.
+    pub fn nodes(&self) -> Result<&[Node], ProgramError> {
+        once(&self.nodes, || Ok(node::read(&text(ALL_NODES)?)))
     }
 }
 

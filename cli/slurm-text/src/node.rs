@@ -6,6 +6,8 @@ use crate::{Gres, Question, Tres, value, words};
 
 /// Asks for all nodes.
 pub const NODES: Question = ("scontrol", &["-a", "-d", "show", "node"]);
+/// The command that prints all nodes, also those that don't exist yet, a line each and without `used`.
+pub const ALL_NODES: Question = ("scontrol", &["-a", "-o", "--future", "show", "node"]);
 
 /// A node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

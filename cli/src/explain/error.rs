@@ -15,7 +15,7 @@ gpushare::errors! {
     /// What is wrong with the command line, or what can't be read.
     #[derive(Debug)]
     pub enum ExplainError {
-        NotOneJob => "--json and --collected are for one job, or for your waiting ones";
+        NotOneJob => "--json is for one job, or for your waiting ones";
         /// The words after a number.
         Arguments(error: clap::Error) =>
             "{}", error.to_string().lines().next().unwrap_or_default().trim_start_matches("error: ");
@@ -27,7 +27,7 @@ gpushare::errors! {
         Heterogeneous => "{HETEROGENEOUS}";
         WrapAndScript => "sbatch takes either --wrap or a script";
         Script(name: String, why: ScriptError) => "{name}: {why}";
-        NoCluster => "'scontrol show config' names no ClusterName";
+        NoCluster => "'scontrol show config' has no ClusterName";
         OtherCluster(cluster: String) => "--clusters names another cluster than this one, '{cluster}'";
         NoAccount(user: String) => "Slurm shows you no account of user '{}'", user.escape_debug();
         NoUser(said: String) => "'id -u' says '{}'", said.escape_debug();

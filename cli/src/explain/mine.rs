@@ -6,12 +6,11 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueHint};
 use gpushare::submit::policy;
-use gpushare_slurm_text::{Association, Partition};
+use gpushare_slurm_text::{Association, Node, Partition};
 use serde::Serialize;
 
 use super::error::ExplainError;
 use super::job::{Limit, on_gres};
-use super::outlook::Names;
 use super::{identity, settings};
 use gpushare_judge::accounting::Database;
 use gpushare_judge::options::{self, Source};
@@ -76,14 +75,13 @@ pub fn run(arguments: &Arguments) -> Result<Answer, ExplainError> {
     let config = local::config(arguments.conf.as_deref())?.unwrap_or_default();
     let settings = settings()?;
     let (user, user_id) = identity(arguments.user.as_deref())?;
-    let (snapshot, rows, mut accounts) = (Snapshot::default(), super::job::running()?, Vec::new());
+    let (snapshot, rows, mut accounts) = (Snapshot::default(), super::job::queued(Row::counts)?, Vec::new());
     let counted = settings.list("AccountingStorageTRES");
     let cluster = settings.get("ClusterName");
     let asking = Asking {
         config: &config,
         release: Release::parse(&ask("sbatch", &["--version"])?)?,
         database: Database::ask(&user, cluster, settings.default_memory(), &counted, &snapshot)?,
-        names: Names::ask(&snapshot),
         user_id,
     };
     for one in asking.database.of_user() {
@@ -95,13 +93,13 @@ pub fn run(arguments: &Arguments) -> Result<Answer, ExplainError> {
             qoses: Vec::new(),
         };
         for qos in &one.qoses {
-            let place = place(one, qos, snapshot.partitions().unwrap_or_default());
-            let row = any_job((&user, user_id), one, qos, &settings, place.as_ref());
+            let partitions = snapshot.partitions().unwrap_or_default();
+            let any = place(one, qos, partitions, |_| true);
+            let row = any_job((&user, user_id), one, qos, &settings, any.as_ref());
             let limits = on_gres(&row, &rows, &snapshot)?;
-            let mut write = match &place {
-                Some(place) => options(one, qos, is_first, place, &limits, &config),
-                None => Vec::new(),
-            };
+            let nodes = snapshot.nodes().unwrap_or_default();
+            let where_is = |gres: &str| place(one, qos, partitions, |partition| has(partition, gres, nodes));
+            let mut write = options(one, qos, is_first, &where_is, &limits, &config);
             write.retain(|line| asking.is_accepted(line));
             let default = is_default(one, qos);
             account.qoses.push(MyQos { qos: qos.clone(), default, limits, write });
@@ -120,12 +118,11 @@ struct Asking<'a> {
     config: &'a Config,
     release: Release,
     database: Database,
-    names: Names,
     user_id: u32,
 }
 
 impl Asking<'_> {
-    /// Whether the plugin and Slurm would accept a job with these options.
+    /// Whether the plugin would accept a job with these options.
     fn is_accepted(&self, options: &str) -> bool {
         let words: Vec<Vec<u8>> = options.split(' ').map(|word| word.as_bytes().to_vec()).collect();
         let read = options::split(&words, self.release, Source::Line);
@@ -133,7 +130,7 @@ impl Asking<'_> {
         let request = job.request(self.release.spelling(), self.user_id);
         let database = &self.database;
         let verdict = policy::judge(&request, &self.config.policy, &database);
-        matches!(verdict, policy::Verdict::Accept(_)) && self.names.refused(&request).is_none()
+        matches!(verdict, policy::Verdict::Accept(_))
     }
 }
 
@@ -145,13 +142,27 @@ struct Place {
     is_default: bool,
 }
 
-fn place(one: &Association, qos: &str, partitions: &[Partition]) -> Option<Place> {
+fn place(
+    one: &Association,
+    qos: &str,
+    partitions: &[Partition],
+    fits: impl Fn(&Partition) -> bool,
+) -> Option<Place> {
     if !one.partition.is_empty() || partitions.is_empty() {
         return Some(Place { partition: one.partition.clone(), is_default: one.partition.is_empty() });
     }
-    let admit = || partitions.iter().filter(|partition| partition.admits(qos));
+    let admit = || partitions.iter().filter(|partition| partition.admits(qos) && fits(partition));
     let found = admit().find(|partition| partition.is_default).or_else(|| admit().next())?;
     Some(Place { partition: found.name.clone(), is_default: found.is_default })
+}
+
+/// Whether a node of the partition has such a GRES: `gpu`, `gpu:a40`, `mps`.
+fn has(partition: &Partition, gres: &str, nodes: &[Node]) -> bool {
+    let (name, wanted) = gres.split_once(':').map_or((gres, None), |(name, kind)| (name, Some(kind)));
+    let is_it = |kind: &Option<String>| wanted.is_none_or(|wanted| kind.as_deref() == Some(wanted));
+    let of_it = |node: &&Node| node.partitions.contains(&partition.name);
+    let mut all = nodes.iter().filter(of_it).flat_map(|node| &node.gres);
+    nodes.is_empty() || all.any(|(of, kind, count)| of == name && *count > 0 && is_it(kind))
 }
 
 /// A job that asks for one of each GRES that Slurm counts, so that every limit on one concerns it.
@@ -188,7 +199,7 @@ fn options(
     one: &Association,
     qos: &str,
     default: bool,
-    place: &Place,
+    where_is: &dyn Fn(&str) -> Option<Place>,
     limits: &[Limit],
     config: &Config,
 ) -> Vec<String> {
@@ -199,9 +210,13 @@ fn options(
     if !default {
         begin += &format!("--account={} ", one.account);
     }
-    if !place.is_default {
-        begin += &format!("--partition={} ", place.partition);
-    }
+    // Where no node has it, there is nothing to write.
+    let line = |gres: &str, count: u64| {
+        let place = where_is(gres)?;
+        let partition =
+            if place.is_default { String::new() } else { format!("--partition={} ", place.partition) };
+        Some(format!("{begin}{partition}--gres={gres}:{count}"))
+    };
     let spelled = |gres_type: &str| {
         let written = config.policy.types.iter().find(|written| written.eq_ignore_ascii_case(gres_type));
         written.map_or_else(|| gres_type.to_owned(), Clone::clone)
@@ -212,20 +227,19 @@ fn options(
         let is_none = limits
             .iter()
             .any(|limit| limit.limit == 0 && limit.tres.strip_prefix("gres/gpu:") == Some(gres_type));
-        let line = format!("{begin}--gres=gpu:{}:1", spelled(gres_type));
-        if !is_none && !found.contains(&line) {
-            found.push(line);
-        }
+        let line =
+            line(&format!("gpu:{}", spelled(gres_type)), 1).filter(|line| !is_none && !found.contains(line));
+        found.extend(line);
     }
     let no_gpu = limits.iter().any(|limit| limit.limit == 0 && limit.tres == "gres/gpu");
     if typed.count() == 0 && !no_gpu {
-        found.push(format!("{begin}--gres=gpu:1"));
+        found.extend(line("gpu", 1));
     }
     let share = config.node.share_gres.as_str();
     let limited = limits.iter().filter(|limit| limit.tres.strip_prefix("gres/") == Some(share));
     let is_none = limited.clone().any(|limit| limit.limit == 0);
     if config.places_anywhere() && !is_none && (limited.count() > 0 || limits.is_empty()) {
-        found.push(format!("{begin}--gres={share}:{}", some_units(config)));
+        found.extend(line(share, some_units(config)));
     }
     found
 }
@@ -256,7 +270,7 @@ fn shares(config: &Config) -> Option<String> {
         said += &format!("; only in a reservation whose name contains {parts}");
     }
     if !policy.only_partitions.is_empty() {
-        said += &format!("; partitions without whole GPUs: {}", names(&policy.only_partitions));
+        said += &format!("; only shares are allowed in partition {}", names(&policy.only_partitions));
     }
     Some(said)
 }
@@ -305,14 +319,15 @@ mod tests {
             (one("two", ""), true, &[limit("gres/gpu", 0)], vec![]),
         ] {
             let partition = association.partition.clone();
-            let place = Place { is_default: partition.is_empty(), partition };
+            let place =
+                |_: &str| Some(Place { is_default: partition.is_empty(), partition: partition.clone() });
             assert_eq!(options(&association, "two", default, &place, limits, &config), expected);
         }
         let shares = Config::parse("Placement=follow\nUnitsPerGpu=100").unwrap();
-        let (of_shares, place) =
-            ([limit("gres/mps", 200)], Place { partition: "q".into(), is_default: false });
-        let both = options(&one("two", ""), "two", true, &place, &of_shares, &shares);
-        assert_eq!(both, ["--partition=q --gres=gpu:1", "--partition=q --gres=mps:25"]);
+        let place = |gres: &str| Some(Place { partition: "q".into(), is_default: gres == "gpu" });
+        let both = options(&one("two", ""), "two", true, &place, &[limit("gres/mps", 200)], &shares);
+        assert_eq!(both, ["--gres=gpu:1", "--partition=q --gres=mps:25"]);
+        assert!(options(&one("two", ""), "two", true, &|_| None, &[], &shares).is_empty(), "no node has it");
     }
 
     #[test]
@@ -326,11 +341,24 @@ mod tests {
         let all =
             [partition("a", false, &["x"]), partition("p", true, &["normal"]), partition("b", false, &["x"])];
         let found = |qos: &str| {
-            place(&Association::default(), qos, &all).map(|place| (place.partition, place.is_default))
+            place(&Association::default(), qos, &all, |_| true)
+                .map(|place| (place.partition, place.is_default))
         };
         assert_eq!(found("normal"), Some(("p".to_owned(), true)));
         assert_eq!(found("x"), Some(("a".to_owned(), false)));
         assert_eq!(found("y"), None);
+        let node = |partitions: &str, gres: &str| {
+            Node::read(&format!("NodeName=n Gres={gres} Partitions={partitions}")).unwrap()
+        };
+        let nodes = [node("a", "gpu:a40:4"), node("b", "gpu:h100:4,mps:400")];
+        let of = |gres: &str| {
+            place(&Association::default(), "x", &all, |partition| has(partition, gres, &nodes))
+                .map(|place| place.partition)
+        };
+        assert_eq!(
+            ["gpu", "gpu:a40", "mps", "gpu:t4"].map(of),
+            ["a", "a", "b", ""].map(|name| { Some(name.to_owned()).filter(|name| !name.is_empty()) })
+        );
     }
 
     #[test]
@@ -343,7 +371,7 @@ mod tests {
             .as_deref(),
             Some(
                 "--gres=mps:N, N units of one GPU, which has 100; N is one of 25, 50; only in a reservation whose name \
-                 contains course_; partitions without whole GPUs: edu"
+                 contains course_; only shares are allowed in partition edu"
             )
         );
     }

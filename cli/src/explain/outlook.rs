@@ -1,68 +1,17 @@
-//! What happens after gpushare accepts a request: whether Slurm knows the names in it, and whether a limit is lower
-//! than what it requests.
+//! What happens after gpushare accepts a request: whether a limit is lower than what it requests, and what other plugins
+//! may do.
 
 use std::collections::BTreeMap;
 
 use gpushare::submit::grammar::Token;
 use gpushare::submit::policy::{Because, Remark, Rule};
 use gpushare::submit::request::{Field, Parsed, Request};
-use gpushare::text::shown::shown;
 
 use super::job::{self, Above, Beyond};
 use crate::requirements::is_plugin;
 use gpushare_judge::accounting::Database;
-use gpushare_slurm_run::{self as slurm, Snapshot};
-use gpushare_slurm_text::{Node, Settings};
-
-/// Names that Slurm knows; empty if unknown.
-#[derive(Debug, Default)]
-pub struct Names {
-    /// Names of partitions.
-    pub partitions: Vec<String>,
-    /// `gpu` and `gpu:a40`, of every node.
-    pub gres: Vec<String>,
-}
-
-impl Names {
-    /// Asks slurmctld, including hidden partitions and nodes that don't exist yet.
-    pub fn ask(snapshot: &Snapshot) -> Names {
-        let partitions = snapshot.partitions().unwrap_or_default();
-        let nodes = slurm::ask("scontrol", &["-a", "-o", "--future", "show", "node"]).unwrap_or_default();
-        let all = nodes.lines().filter_map(Node::read).flat_map(|node| node.gres);
-        let mut gres: Vec<String> = all
-            .flat_map(|(name, gres_type, _)| {
-                let typed = gres_type.map(|gres_type| format!("{name}:{gres_type}"));
-                [Some(name), typed].into_iter().flatten()
-            })
-            .collect();
-        gres.sort_unstable();
-        gres.dedup();
-        Names { partitions: partitions.iter().map(|one| one.name.clone()).collect(), gres }
-    }
-
-    /// Why Slurm will refuse a request, whatever gpushare decides.
-    pub fn refused(&self, request: &Request) -> Option<String> {
-        let list = request.partition.unwrap_or_default().split(|byte| *byte == b',');
-        let unknown = |name: &&[u8]| !self.partitions.iter().any(|known| known.as_bytes() == *name);
-        if let Some(name) = list.filter(|name| !name.is_empty()).find(unknown)
-            && !self.partitions.is_empty()
-        {
-            return Some(format!("there is no partition '{}' that you can see", shown(name)));
-        }
-        if self.gres.is_empty() {
-            return None;
-        }
-        Parsed::from(*request).tokens().find_map(|(_, token)| {
-            let Token::Gres(gres) = token else { return None };
-            let name = match gres.gres_type {
-                Some(gres_type) => [gres.name, b":", gres_type].concat(),
-                None => gres.name.to_vec(),
-            };
-            let is_known = self.gres.iter().any(|known| known.as_bytes().eq_ignore_ascii_case(&name));
-            (gres.count > 0 && !is_known).then(|| format!("no node has gres '{}'", shown(&name)))
-        })
-    }
-}
+use gpushare_slurm_run::Snapshot;
+use gpushare_slurm_text::Settings;
 
 /// Limits that are lower than what a request asks for, one line each; empty if slurmctld can't be asked.
 pub fn above(
@@ -145,32 +94,6 @@ mod tests {
     use gpushare::submit::grammar::Spelling;
 
     use super::*;
-
-    #[test]
-    fn names_that_slurm_does_not_know_are_found() {
-        let names = Names {
-            partitions: vec!["p".into(), "q".into()],
-            gres: ["gpu", "gpu:a40", "nic"].map(str::to_owned).to_vec(),
-        };
-        let none = Request::new(Spelling::Slash);
-        for (partition, gres, expected) in [
-            ("p", "gres/gpu:a40:2,gres/nic", None),
-            ("q,p", "gres/gpu:A40:2", None),
-            ("", "gres/gpu:2", None),
-            ("p,x", "", Some("there is no partition 'x' that you can see")),
-            ("p", "gres/shard:1", Some("no node has gres 'shard'")),
-            ("p", "gres/gpu:h100:1", Some("no node has gres 'gpu:h100'")),
-            ("p", "gres/shard:0", None),
-        ] {
-            let request = Request {
-                partition: Some(partition.as_bytes()),
-                tres_per_node: Some(gres.as_bytes()),
-                ..none
-            };
-            assert_eq!(names.refused(&request).as_deref(), expected, "{partition} {gres}");
-            assert_eq!(Names::default().refused(&request), None, "nothing is known");
-        }
-    }
 
     #[test]
     fn other_plugins_are_named() {

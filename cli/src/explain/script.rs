@@ -109,7 +109,7 @@ fn acceptable(text: &[u8]) -> Result<(), ScriptError> {
     } else if text.contains(&0) {
         "it holds a NUL byte"
     } else if text.windows(2).any(|pair| pair == b"\r\n") {
-        "its lines end as on Windows; dos2unix corrects that"
+        "its lines have Windows endings; dos2unix corrects that"
     } else {
         return Ok(());
     };

@@ -16,10 +16,9 @@ pub fn accepted(
     notes: &[String],
 ) -> Answer {
     let (request, policy, database, acceptance) = case;
-    let reason = reason(request, policy, database, acceptance).map_err(|error| error.to_string());
-    let (mut text, status) = match reason.and_then(|reason| refused.map_or(Ok(reason), Err)) {
-        Ok(reason) => (format!("accepted: {reason}\n"), 0),
-        Err(reason) => (format!("Slurm will refuse it: {}\n", clean(&reason)), 1),
+    let (mut text, status) = match refused {
+        None => (format!("accepted: {}\n", reason(request, policy, database, acceptance)), 0),
+        Some(reason) => (format!("Slurm will refuse it: {}\n", clean(&reason)), 1),
     };
     for said in acceptance.remarks.iter().filter_map(message::remark) {
         text.push_str(&said);
@@ -46,52 +45,36 @@ pub fn qos<'d>(request: &Request, database: &'d Database) -> Option<&'d [u8]> {
     qos.map(|qos| qos.name.as_bytes())
 }
 
-gpushare::errors! {
-    /// Why Slurm would probably refuse it.
-    #[derive(Debug)]
-    enum Refused {
-        NoQos(name: String) => "there is no QOS '{name}'";
-        NoDefault { user: String, account: String } => "user '{user}' has no default QOS{account}";
-    }
-}
-
 /// Why gpushare accepts it.
-fn reason(
-    request: &Request,
-    policy: &Policy,
-    database: &Database,
-    acceptance: &Acceptance,
-) -> Result<String, Refused> {
+fn reason(request: &Request, policy: &Policy, database: &Database, acceptance: &Acceptance) -> String {
     if let Some((rule, why)) = acceptance.remarks.iter().find_map(let_pass) {
-        return Ok(format!("{rule} applies, but {why} lets it pass"));
+        return format!("{rule} doesn't stop it ({why})");
+    }
+    if request.exclusive {
+        return "the job takes whole nodes with all their GPUs, and limits on GPUs count all of them"
+            .to_owned();
     }
     if !Parsed::from(*request).may_use_gpus() {
-        return Ok("asks for no GPUs".to_owned());
+        return "the job requests no GPUs".to_owned();
     }
     let typed =
         acceptance.remarks.iter().any(|remark| matches!(remark, Remark::Changed(Change::Type { .. })));
-    let how = if typed { "would add the GPU type" } else { "allows what is asked for" };
+    let how = if typed { "would add the GPU type" } else { "allows these GPUs" };
     let accounting = &database;
-    let under = |kind: &str, qos| {
-        let name = shown(accounting.name(qos));
-        let governed = policy.governs(accounting, qos);
-        if governed { format!("{kind} '{name}' {how}") } else { format!("{kind} '{name}' is not governed") }
-    };
-    match request.qos {
-        Some(list) if list.contains(&b',') => Ok(format!("no QOS in '{}' is governed", shown(list))),
-        Some(name) => {
-            let qos = accounting.qos_named(name).map(|qos| under("QOS", qos));
-            qos.ok_or_else(|| Refused::NoQos(shown(name)))
-        }
-        None => match accounting.default_qos(request) {
-            DefaultQos::One(qos) => Ok(under("default QOS", qos)),
-            DefaultQos::OneOf(_) => Ok(format!("every default QOS that the reservation can lead to {how}")),
-            DefaultQos::None => {
-                let account = request.account.map(|name| format!(" in account '{}'", shown(name)));
-                let user = shown(database.user());
-                Err(Refused::NoDefault { user, account: account.unwrap_or_default() })
+    let Some(name) = qos(request, database) else {
+        return match accounting.default_qos(request) {
+            DefaultQos::OneOf(_) if request.qos.is_none() => {
+                format!("every default QOS that the job can get in the reservation {how}")
             }
-        },
+            _ => "gpushare limits no QOS that it could have".to_owned(),
+        };
+    };
+    let governed = accounting.qos_named(name).is_some_and(|qos| policy.governs(accounting, qos));
+    let name = shown(name);
+    if governed {
+        format!("QOS '{name}' {how}")
+    } else {
+        format!("gpushare doesn't limit the GPUs of QOS '{name}'")
     }
 }
 

@@ -58,11 +58,15 @@ pub fn lines(status: &Status, view: Option<View>, style: &Style) -> Result<Vec<L
     }
     if view != Some(View::Gpus) {
         let table = jobs(status, style)?;
-        match (status.jobs.is_empty(), status.own_only) {
-            (false, _) => lines.extend(table),
-            (true, true) => lines.push(Line::new("no jobs of yours on this node", Look::Plain)),
-            (true, false) => lines.push(Line::new("no shares on this node", Look::Plain)),
-        }
+        let is_recorded = |total: &GpuTotal| total.capacity.is_some();
+        let none = match status.own_only {
+            _ if !(status.gpus.is_empty() || status.gpus.iter().any(is_recorded)) => {
+                "gpushare records no jobs on this node (Placement is off); squeue -w shows them"
+            }
+            true => "no jobs of yours on this node",
+            false => "no shares on this node",
+        };
+        lines.extend(if status.jobs.is_empty() { vec![Line::new(none, Look::Plain)] } else { table });
     }
     lines.extend(notes(status));
     Ok(lines)
@@ -78,6 +82,9 @@ fn notes(status: &Status) -> Vec<Line> {
             wrong(format!(" is {}", drained(drain, status.now)));
         } else if let Some(fault) = &total.state.fault {
             wrong(format!(" takes no shares, NVML says: {fault}"));
+        }
+        if let Some(most) = total.capacity.filter(|most| total.units > u64::from(*most)) {
+            wrong(format!(" is overcommitted: {} units of {most}", total.units));
         }
         if let Some(number @ 1..) = total.without_mps(&status.daemons) {
             let said = "of its processes bypass MPS and run without limits: see docs/containers.md";

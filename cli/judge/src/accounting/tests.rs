@@ -55,40 +55,6 @@ fn shown(qos: &str) -> String {
 }
 
 #[test]
-fn an_account_or_a_qos_that_the_user_may_not_use_is_said() {
-    let database = database();
-    let none = Request { user_id: 2001, ..Request::new(Spelling::Slash) };
-    let enforced = ["associations", "limits", "qos"];
-    for (account, qos, enforced, expected) in [
-        (Some("acct"), Some("qos_lafferty"), &enforced[..], None),
-        (Some("acct"), Some("QOS_Lafferty"), &enforced, None),
-        (
-            Some("acct"),
-            Some("closed"),
-            &enforced,
-            Some("user 'alice' may not use QOS 'closed' in account 'acct'"),
-        ),
-        (Some("acct"), Some("closed"), &["associations"], None),
-        (Some("acct"), Some("nosuch"), &enforced, None),
-        (Some("acct9"), None, &enforced, Some("user 'alice' has no association with account 'acct9'")),
-        (Some("acct9"), None, &["none"], None),
-        (
-            Some("acct2"),
-            Some("normal"),
-            &["all"],
-            Some("user 'alice' may not use QOS 'normal' in account 'acct2'"),
-        ),
-    ] {
-        let request = Request { account: account.map(str::as_bytes), qos: qos.map(str::as_bytes), ..none };
-        let said = database.not_a_member(&request, enforced);
-        assert_eq!(said.as_deref(), expected, "{account:?} {qos:?} {enforced:?}");
-        if qos == Some("closed") {
-            assert_eq!(database.not_a_member(&Request { user_id: 0, ..request }, enforced), None, "root");
-        }
-    }
-}
-
-#[test]
 fn a_limit_on_what_slurmctld_does_not_count_is_none() {
     let mut facts = facts();
     facts.keep_counted(&["cpu", "gres/gpu", "gres/GPU:3090"]);

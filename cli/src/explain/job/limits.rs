@@ -9,6 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::Serialize;
 
 use super::records::{Holder, Known, Record};
+use gpushare::text::hostlist;
 use gpushare_slurm_text::queue::Row;
 
 /// Whose jobs a limit counts.
@@ -28,8 +29,8 @@ pub enum Scope {
     Node,
 }
 
-/// The fields that are checked; `MaxJobs` belongs to associations.
-const FIELDS: [(&str, Scope); 9] = [
+/// The fields that are checked; `MaxJobs` belongs to associations, and nodes are no limit of the database's.
+const FIELDS: [(&str, Scope); 10] = [
     ("GrpTRES", Scope::All),
     ("GrpJobs", Scope::All),
     ("MaxTRESPU", Scope::User),
@@ -39,6 +40,7 @@ const FIELDS: [(&str, Scope); 9] = [
     ("MaxJobsPA", Scope::Account),
     ("MaxTRESPJ", Scope::Job),
     ("MaxTRESPN", Scope::Node),
+    ("its nodes", Scope::All),
 ];
 
 /// A limit on something that the job requests.
@@ -61,7 +63,7 @@ pub struct Limit {
     /// How much of it the job requests; for a limit on nodes, the minimum on the node with the most.
     pub asks: u64,
     pub verdict: Verdict,
-    /// It belongs to a QOS, not to an association.
+    /// It belongs to a QOS or to nodes, not to an association.
     #[serde(skip)]
     pub is_of_qos: bool,
 }
@@ -113,6 +115,7 @@ pub fn concerning(job: &Row, known: &Known, rows: &[Row]) -> Vec<Limit> {
             of_record(record, job, known, rows).into_iter().filter(|limit| !taken.contains(&key(limit))),
         );
     }
+    found.extend(known.nodes.iter().flat_map(|record| of_record(record, job, known, rows)));
     found.sort_by_key(|limit| match limit.verdict {
         Verdict::Never => 0,
         Verdict::Waits { .. } => 1,
@@ -178,7 +181,7 @@ fn one(
         unseen,
         asks,
         verdict,
-        is_of_qos: matches!(record.holder, Holder::Qos(_)),
+        is_of_qos: matches!(record.holder, Holder::Qos(_) | Holder::Nodes(..)),
     }
 }
 
@@ -192,6 +195,9 @@ fn is_counted(row: &Row, record: &Record, scope: Scope, job: &Row, known: &Known
         }
         Holder::Account(name) => {
             known.below.get(name).is_some_and(|all| all.iter().any(|account| same(account, &row.account)))
+        }
+        Holder::Nodes(_, nodes) => {
+            nodes.iter().any(|node| hostlist::contains(&row.node_list, node) == Some(true))
         }
         Holder::Own(account, partition) => {
             row.user == job.user
@@ -230,6 +236,7 @@ fn name(holder: &Holder) -> String {
     match holder {
         Holder::Qos(name) => format!("QOS '{name}'"),
         Holder::Account(name) => format!("account '{name}'"),
+        Holder::Nodes(partition, _) => format!("partition '{partition}'"),
         Holder::Own(account, partition) if partition.is_empty() => {
             format!("the user's association with account '{account}'")
         }

@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
+use gpushare_slurm_text::Node;
 use gpushare_slurm_text::assoc_mgr::{self, Association, Counts, Qos};
 use gpushare_slurm_text::limits::{self, Kind};
 use gpushare_slurm_text::queue::Row;
@@ -18,6 +19,8 @@ pub enum Holder {
     Account(String),
     /// The user's association with an account, for one partition or for all.
     Own(String, String),
+    /// The nodes of a partition that may start jobs.
+    Nodes(String, Vec<String>),
 }
 
 /// A QOS or an association.
@@ -56,6 +59,8 @@ pub struct Known {
     pub qoses: Vec<Record>,
     /// The user's association, then the accounts up to root.
     pub associations: Vec<Record>,
+    /// The nodes of its partition, for a job that waits.
+    pub nodes: Option<Record>,
     /// For each QOS, the partitions that have it as their own.
     pub partitions_of: BTreeMap<String, BTreeSet<String>>,
     /// Each account with the accounts below it, including itself.
@@ -113,6 +118,35 @@ pub fn read(job: &Row, snapshot: &Snapshot) -> Result<(Known, Vec<String>), Prog
     Ok((known, notes))
 }
 
+/// The GPUs and shares of a job's partition, as if it had a limit on them. What the job could never have isn't there.
+pub fn of_nodes(job: &Row, nodes: &[Node]) -> Record {
+    let partition = job.first_partition();
+    let is_out =
+        |node: &Node| ["DOWN", "DRAIN", "FAIL", "FUTURE"].iter().any(|word| node.state.contains(word));
+    let here = |node: &&Node| node.partitions.iter().any(|name| name == partition) && !is_out(node);
+    let nodes: Vec<&Node> = nodes.iter().filter(here).collect();
+    let of = |tres: &str| {
+        let (name, wanted) = tres.split_once(':').map_or((tres, None), |(name, kind)| (name, Some(kind)));
+        let is_it = |kind: &str| wanted.is_none_or(|wanted| wanted.eq_ignore_ascii_case(kind));
+        let all = nodes.iter().flat_map(|node| &node.gres).filter(|(known, ..)| known == name);
+        all.filter(|(_, kind, _)| is_it(kind.as_deref().unwrap_or_default()))
+            .map(|(.., count)| count)
+            .sum::<u64>()
+    };
+    let typed = job.tres.keys().any(|tres| tres.starts_with("gres/gpu:"));
+    let wanted = job.tres.iter().filter(|(tres, _)| !(typed && *tres == "gres/gpu"));
+    let counts = wanted.filter_map(|(tres, asks)| {
+        let there = of(tres.strip_prefix("gres/")?);
+        let used = nodes.iter().filter_map(|node| node.allocated.of(tres)).sum();
+        (there >= *asks).then(|| (tres.clone(), (Some(there), used)))
+    });
+    let names = nodes.iter().map(|node| node.name.clone()).collect();
+    Record {
+        holder: Holder::Nodes(partition.to_owned(), names),
+        fields: BTreeMap::from([("its nodes", counts.collect())]),
+    }
+}
+
 /// Reads a job's QOSes, in the given order, and its associations from `scontrol -o show assoc_mgr`.
 pub fn known(text: &str, job: &Row, qoses: &[&str]) -> Known {
     let qos = |name: &&str| {
@@ -153,6 +187,7 @@ pub fn known(text: &str, job: &Row, qoses: &[&str]) -> Known {
     Known {
         qoses: qoses.iter().filter_map(qos).collect(),
         associations: own.into_iter().chain(above).map(record).collect(),
+        nodes: None,
         partitions_of: BTreeMap::new(),
         below,
     }
@@ -231,5 +266,32 @@ QOS=part(3) UsageRaw=0.0 GrpJobs=N(0) GrpTRES=cpu=2(0),gres/gpu:a40=N(0) MaxTRES
         let old = TEXT.replace("bob(2002)={", "2002={").replace("alice(2001)={", "2001={");
         let known = known(&old, &job(7, "alice", "PENDING", "gres/gpu:a40=2"), &["q"]);
         assert_eq!(known.qoses[0].fields["MaxTRESPU"]["gres/gpu:a40"], (Some(3), 2), "as 22.05 prints it");
+    }
+
+    #[test]
+    fn the_nodes_of_a_partition_are_like_a_limit() {
+        let node = |name: &str, state: &str, partitions: &str| {
+            let text = format!(
+                "NodeName={name} Gres=gpu:A40:4,mps:a40:400 State={state} Partitions={partitions} \
+                 AllocTRES=cpu=1,gres/gpu=1,gres/gpu:a40=1"
+            );
+            Node::read(&text).unwrap()
+        };
+        let nodes = [
+            node("n1", "MIXED", "p"),
+            node("n2", "IDLE+DRAIN", "p"),
+            node("n3", "IDLE", "q"),
+            node("n4", "ALLOCATED", "q,p"),
+        ];
+        let of = |tres: &str| of_nodes(&job(7, "alice", "PENDING", tres), &nodes);
+        let found = of("cpu=1,gres/gpu=5,gres/gpu:a40=5,gres/mps=50");
+        assert_eq!(found.holder, Holder::Nodes("p".into(), vec!["n1".into(), "n4".into()]));
+        let counts = &found.fields["its nodes"];
+        assert_eq!(counts.len(), 2, "the type alone, and no CPUs: {counts:?}");
+        assert_eq!((counts["gres/gpu:a40"], counts["gres/mps"]), ((Some(8), 2), (Some(800), 0)));
+        assert!(
+            of("gres/gpu:a40=9").fields["its nodes"].is_empty(),
+            "Slurm has a reason of its own for that"
+        );
     }
 }

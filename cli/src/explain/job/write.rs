@@ -35,7 +35,7 @@ fn one(told: &Told) -> String {
             lines.push(format!("job {job} of {user} waits ({reason}): {because}"));
             lines.push(format!("  asks for: {}", amounts(asks)));
             lines.extend(limits.iter().flat_map(limit));
-            lines.extend(outlook(limits, smaller.as_ref(), reason, job));
+            lines.extend(if by_limits { outlook(limits, smaller.as_ref(), reason, job) } else { Vec::new() });
             lines.extend(expected.as_ref().map(|time| format!("  Slurm expects to start it at {time}")));
             lines.extend(notes.iter().map(|note| format!("  note: {note}")));
         }
@@ -199,6 +199,12 @@ fn outlook(limits: &[Limit], smaller: Option<&Smaller>, reason: &str, job: &str)
         None if !stopped && reason::is_limit(reason) => {
             vec!["  none of these limits stops it now; Slurm's reason is from its last try".to_owned()]
         }
+        None if !stopped && reason == "Resources" => {
+            vec![
+                "  these limits let it start: what it lacks may be CPUs, memory or nodes (-c, --mem, -N)"
+                    .to_owned(),
+            ]
+        }
         None if !stopped => vec!["  none of the limits that gpushare checks stops it now".to_owned()],
         None => Vec::new(),
         Some(Smaller { gpus: 0, gres, .. }) => {
@@ -242,21 +248,14 @@ fn place(place: &Place, job: &str, user: &str) -> String {
     }));
     let unknown = if gpus.is_empty() {
         format!(
-            "; which GPU only the node knows: --collected DIR, or as {user}, `srun --jobid={job} --overlap gpushare \
+            "; which GPU only the node knows: as {user}, `srun --jobid={job} --overlap gpushare \
              explain {job}`"
         )
     } else {
         String::new()
     };
-    format!("  {node}: {} (from {}){unknown}", parts.join(", "), from(source))
-}
-
-fn from(source: &str) -> &'static str {
-    match source {
-        "ledger" => "this node's ledger",
-        "collected" => "the node's last report",
-        _ => "slurmctld",
-    }
+    let from = if *source == "ledger" { "this node's ledger" } else { source };
+    format!("  {node}: {} (from {from}){unknown}", parts.join(", "))
 }
 
 fn time(seconds: u64) -> String {
@@ -366,7 +365,7 @@ job 7 of alice waits (QOSGrpGRES): the jobs of its QOS together have reached a l
             ),
             (
                 Place { gpus: Vec::new(), capacity: None, source: "slurmctld", ..share },
-                "  n1: a share of 40 units (from slurmctld); which GPU only the node knows: --collected DIR, or as \
+                "  n1: a share of 40 units (from slurmctld); which GPU only the node knows: as \
                  alice, `srun --jobid=7 --overlap gpushare explain 7`",
             ),
         ] {

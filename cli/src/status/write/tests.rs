@@ -96,6 +96,7 @@ JOB    USER  GPU  UNITS        TIME
   8  al\"ice    0     40  2-03:04:05
   9  al\"ice    1  whole  2-03:04:05
   9  al\"ice    2  whole  2-03:04:05
+GPU 0 is overcommitted: 90 units of 80
 MPS daemon 0.2001 is process 4711
 MPS daemon 1.all is process 4712, which can't answer (state T)
 MPS daemon 2.2002 has no process
@@ -114,6 +115,12 @@ an entry that can't be read: '12': another version of gpushare wrote it, in form
         ..status()
     };
     assert_eq!(tables(&empty), "no jobs of yours on this node\n");
+    let off = Status { gpus: local::totals(&[detail(0)], &[], &[], &Measured::default()), ..empty };
+    let said = tables(&off);
+    assert!(
+        said.ends_with("records no jobs on this node (Placement is off); squeue -w shows them\n"),
+        "{said}"
+    );
 }
 
 #[test]

@@ -7,22 +7,26 @@ use crate::figures::{Measure, quantile};
 use crate::policy::Policy;
 use crate::report::values;
 
-const PANELS: [(Measure, &str); 3] = [
-    (Measure::Imbalance, "imbalance, % of a GPU"),
-    (Measure::Total, "time lost by waiting and slowdown, %"),
-    (Measure::MemoryOver, "starts beyond the memory, per 1000"),
+/// What is measured, its title, and a second line.
+const PANELS: [(Measure, &str, &str); 3] = [
+    (Measure::Imbalance, "imbalance", "% of a GPU"),
+    (Measure::Total, "time lost", "by waiting and slowdown, %"),
+    (Measure::MemoryOver, "beyond the memory", "starts per 1000"),
 ];
 const LEFT: f64 = 180.0;
 const PANEL: f64 = 225.0;
 /// What of a panel's width is its scale; the rest is for the number at its end.
 const SCALE: f64 = 165.0;
-const TOP: f64 = 62.0;
+const TOP: f64 = 100.0;
+/// Where the panels' titles are.
+const TITLES: f64 = 70.0;
+/// A row of the legend has four policies.
+const LEGEND: (usize, f64, f64) = (4, 212.0, 22.0);
 const ROW: f64 = 26.0;
 
 const STYLE: &str = "<style>
 text { font: 12px sans-serif; fill: #333 }
-.small { font-size: 10px; fill: #777 }
-.key { font-size: 11px }
+.small { font-size: 11px; fill: #666 }
 .line { stroke: #ccc; stroke-width: 1 }
 .ours { stroke: #0b62c4; fill: #0b62c4 }
 .slurm { stroke: #c2570c; fill: #c2570c }
@@ -40,12 +44,14 @@ pub fn svg(outcomes: &[Outcome]) -> String {
     let width = LEFT + PANEL * PANELS.len() as f64;
     let mut text = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width} {height}\" role=\"img\">\n\
-         <title>Policies compared on eight traces: further left is better</title>\n{STYLE}\n"
+         <title>Policies compared on {} traces: further left is better</title>\n{STYLE}\n",
+        outcomes.len()
     );
     legend(&mut text);
-    for (column, (measure, title)) in PANELS.iter().enumerate() {
+    for (column, (measure, title, more)) in PANELS.iter().enumerate() {
         let left = LEFT + PANEL * column as f64;
-        let _ = writeln!(text, "<text x=\"{left}\" y=\"46\">{title}</text>");
+        let _ = writeln!(text, "<text x=\"{left}\" y=\"{TITLES}\">{title}</text>");
+        let _ = writeln!(text, "<text class=\"small\" x=\"{left}\" y=\"{}\">{more}</text>", TITLES + 16.0);
         for (row, outcome) in outcomes.iter().enumerate() {
             let y = TOP + ROW * (row as f64 + 0.5);
             strip(&mut text, outcome, *measure, (left, y));
@@ -63,13 +69,14 @@ fn shown() -> impl Iterator<Item = Policy> {
 }
 
 fn legend(text: &mut String) {
-    let mut x = 10.0;
-    for policy in shown() {
-        sign(text, policy, x, 14.0);
-        let _ = writeln!(text, "<text class=\"key\" x=\"{:.1}\" y=\"18\">{}</text>", x + 9.0, policy.name());
-        x += 22.0 + 5.9 * policy.name().len() as f64;
+    let (columns, wide, high) = LEGEND;
+    for (at, policy) in shown().enumerate() {
+        let (x, y) = (10.0 + wide * (at % columns) as f64, 14.0 + high * (at / columns) as f64);
+        sign(text, policy, x, y);
+        let _ = writeln!(text, "<text x=\"{}\" y=\"{}\">{}</text>", x + 10.0, y + 4.0, policy.name());
     }
-    let _ = writeln!(text, "<text class=\"small\" x=\"4\" y=\"46\">left: none, right: the worst</text>");
+    let _ =
+        writeln!(text, "<text class=\"small\" x=\"4\" y=\"{TITLES}\">left: none, right: the worst</text>");
 }
 
 /// One trace and measure: from nothing to the worst policy's median, whose number is at the end.
