@@ -90,7 +90,10 @@ take_package() {
 # What is left once the package's files have gone: dpkg's purge, rpm's removal.
 take_rest() {
     case $PACKAGE in
-    gpushare) take_ledger ;;
+    gpushare)
+        take_ledger
+        take_drained
+        ;;
     gpushare-slurmctld) take_rules ;;
     esac
 }

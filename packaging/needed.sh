@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 #
-# What would fail in the running Slurm if gpushare were removed now, one line each, and whether Slurm's folder belongs
-# only to this machine. SYSCONFDIR is the folder of slurm.conf, PREFIX that of the programs. For bash; packaging/install
-# sources it, and the packages' scripts include it. A stopped daemon needs nothing; running jobs do.
+# What would fail in the running Slurm if gpushare were removed now, one line each, and whether Slurm's directory
+# belongs only to this machine. SYSCONFDIR is the directory of slurm.conf, PREFIX that of the programs. For bash;
+# packaging/install sources it, and the packages' scripts include it. A stopped daemon needs nothing; running jobs do.
 
 REMEDY="First take gpushare out of JobSubmitPlugins=, Prolog=, Epilog= and plugstack.conf, restart slurmctld and slurmd, and \
 let the node's jobs end; or set GPUSHARE_REMOVE=anyway"
 
-# Whether one folder is shared by all machines: changing it here would change Slurm on machines without gpushare.
+# Whether one directory is shared by all machines: changing it here would change Slurm on machines without gpushare.
 is_shared() { [[ -d $SYSCONFDIR && $(stat -Lc %d "$SYSCONFDIR") != "$(stat -Lc %d /etc)" ]]; }
 
 # A daemon is recognized by the file that it runs, not by its process's name, which changes after `scontrol reconfigure`
@@ -54,7 +54,7 @@ needed_by_steps() {
         sed 's/$/ (of all machines)/' || true
 }
 
-# Whether the folder has only our file.
+# Whether the directory has only our file.
 is_last() { [[ $(echo "$1"/*) == "$1/50-gpushare" ]]; }
 
 # The steps that run under gpushare's plugin. Later steps of the same jobs would have no fence.
@@ -65,8 +65,8 @@ running_steps() {
     done 2>/dev/null
 }
 
-# slurmd drains a node if its Prolog= can't be run, also if that is FOLDER/* and the folder is empty. A job with a GPU
-# would continue without a fence and without its epilog.
+# slurmd drains a node if its Prolog= can't be run, also if that is FOLDER/* and the directory is empty. A job with a
+# GPU would continue without a fence and without its epilog.
 needed_by_slurmd() {
     local exe pid paths folder entries steps
     # Jobs continue while slurmd is stopped.

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 #
 # What deb/build and rpm/build share: versions, which file is in which package, the tree of all files, and the scripts
-# that packages run. For bash, in the top folder. In addition to the variables of packaging/install:
+# that packages run. For bash, in the top directory. In addition to the variables of packaging/install:
 #
-#   PACKAGES           target/packages, the folder for the result
+#   PACKAGES           target/packages, the directory for the result
 #   REVISION           1, that of the packages; a rebuild of the same gpushare for the same Slurm needs a higher one
 #   SLURM_VERSION      for example 24.11.5, if not that of the headers
 #   SOURCE_DATE_EPOCH  the time in the packages; by default that of the last commit, or of CHANGELOG.md
@@ -48,7 +48,7 @@ find_packages() {
     esac
 }
 
-# folders_of NAME: the empty folders that belong to it.
+# folders_of NAME: the empty directories that belong to it.
 folders_of() {
     case $1 in
     gpushare-slurmd) echo "$SYSCONFDIR"/{plugstack.conf.d,prolog.d,epilog.d} ;;

@@ -8,6 +8,11 @@ take_ledger() {
     [[ -n $(grep -Ls '^holding=nothing$' /run/gpushare/jobs/*) ]] || rm -rf /run/gpushare
 }
 
+# Which GPUs are out of service.
+take_drained() {
+    rm -rf /var/lib/gpushare
+}
+
 # What the controller's plugin keeps: the last good rules, and the counts of its messages. All controllers share
 # StateSaveLocation, so this asks the one in control whether it still uses them.
 take_rules() {

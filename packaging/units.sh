@@ -2,7 +2,7 @@
 #
 # What a package's scripts and packaging/install tell systemd about gpushare-metrics.timer, gpushare-guard.timer and
 # their services. Nothing switches a timer on but an administrator. Where no systemd runs (a container, a chroot), only
-# files are changed. PREFIX is the folder of the programs. For bash.
+# files are changed. PREFIX is the directory of the programs. For bash.
 
 units=(gpushare-metrics.timer gpushare-metrics.service gpushare-guard.timer gpushare-guard.service)
 
@@ -18,7 +18,7 @@ reload_units() {
     ! has_units || tell_systemd daemon-reload
 }
 
-# Before the units' files go. The figures go too: node_exporter would serve the last ones forever.
+# Before the units' files go. The numbers go too: node_exporter would serve the last ones forever.
 take_units() {
     local figures=() file link
     has_units || return 0

@@ -23,6 +23,7 @@ use crate::status::Color;
 
 mod cluster;
 mod daemon;
+mod drained;
 pub mod fence;
 mod finding;
 mod fleet;
@@ -42,6 +43,7 @@ pub mod plugstack;
 mod rules;
 mod version;
 
+pub use drained::recount;
 use finding::{Finding, Form, Status};
 use gpushare_slurm_text::version::Version;
 use plugstack::Plugstack;
@@ -248,13 +250,8 @@ impl<'a> Look<'a> {
             if conf.is_none() {
                 findings.extend(last_good::finding(settings, self.slurm_conf, controllers.len() < 2));
             }
-            let installed = version::of_program("slurmctld");
-            findings.extend(plugins::daemon(
-                "slurmctld",
-                "slurmdbd",
-                settings.get("SLURM_VERSION"),
-                installed,
-            ));
+            let (running, installed) = (settings.get("SLURM_VERSION"), version::of_program("slurmctld"));
+            findings.extend(plugins::daemon("slurmctld", "slurmdbd", running, installed));
             findings.extend(plugins::job_submit(settings, installed));
         }
         findings.extend(match (config.of_node(host).placement, self.runs_jobs()) {
@@ -311,9 +308,14 @@ impl<'a> Look<'a> {
             Some(node) => plugins::on_node(stack, settings, node, version::of_program("slurmd")),
             None => vec![plugins::fence_line(stack, settings)],
         });
-        let (found, gpus) = node::gpus(here, &gres_conf, host);
+        let (found, gpus) = node::gpus(here, host);
         findings.push(found);
-        if let Some(node) = node {
+        let mut node = node.cloned();
+        if let Some(gpus) = &gpus {
+            findings.extend(drained::drained(here, gpus, node.as_mut()));
+            findings.push(fence::finding(here, gpus, cgroup.settings().get("CgroupPlugin"), is_root));
+        }
+        if let Some(node) = &node {
             let share = &config.node.share_gres;
             let shares = slurm.nodes.iter().any(|node| node.gres.iter().any(|(name, ..)| name == share));
             findings.extend(node::gres(here, node, shares, gpus.as_ref()));
@@ -322,11 +324,8 @@ impl<'a> Look<'a> {
                 findings.extend(local::gres(here, &own, &node.gres, &gres_conf, gpus.details.len()));
             }
         }
-        if let Some(gpus) = &gpus {
-            findings.push(fence::finding(here, gpus, cgroup.settings().get("CgroupPlugin"), is_root));
-        }
         findings.extend(node::ledger(&Ledger::system(), Path::new(gpushare_node::config::RUN_DIR)));
-        findings.extend(node::nvml(here));
+        findings.extend(node::nvml(here, gpus.as_ref()));
         findings.extend(node::time(settings));
         findings.extend(mps::time(here));
         findings.extend(mps::mps_dir(here));

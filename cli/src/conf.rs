@@ -90,7 +90,7 @@ pub fn run(arguments: &Arguments) -> Result<String, ConfError> {
             gres::of(&config, &name, &ask()?).map(|text| head(&shown, "gres.conf") + &text)
         }
         Command::Plugstack { login } => {
-            Ok(head(&shown, "plugstack.conf") + &plugstack(config.places_anywhere(), *login))
+            Ok(head(&shown, "plugstack.conf") + plugstack(config.places_anywhere(), *login))
         }
     }
 }
@@ -101,16 +101,13 @@ fn head(path: &impl std::fmt::Display, file: &str) -> String {
 
 const NOTHING: &str = "# Nothing is needed.\n";
 
-fn plugstack(placed: bool, login: bool) -> String {
+fn plugstack(placed: bool, login: bool) -> &'static str {
     match (placed, login) {
-        (false, _) => NOTHING.to_owned(),
-        (_, true) => {
-            "\n# A machine without jobs works as well without it.\noptional spank_gpushare.so\n".to_owned()
-        }
+        (false, _) => NOTHING,
+        (_, true) => "\n# A machine without jobs works as well without it.\noptional spank_gpushare.so\n",
         (_, false) => {
             "\n# Without it, jobs have no fence. If it can't be loaded, jobs fail instead of running without \
              one.\nrequired spank_gpushare.so\n"
-                .to_owned()
         }
     }
 }

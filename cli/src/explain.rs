@@ -57,9 +57,6 @@ pub struct Arguments {
     /// Print one JSON object about a job
     #[arg(long)]
     json: bool,
-    /// For a running job: read DIR/NODE.json, the output of gpushare status --json on the nodes
-    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
-    collected: Option<PathBuf>,
     /// Jobs (12, 12_3, 12+1), numbers of messages (GS: all), a batch script, or -- and sbatch's options [default: your
     /// waiting jobs]
     #[arg(value_name = "JOB | GS101 | SCRIPT | -- OPTIONS", trailing_var_arg = true, value_hint = ValueHint::AnyPath)]
@@ -75,11 +72,11 @@ pub fn run(arguments: Arguments) -> Result<Answer, ExplainError> {
     let words: Vec<Vec<u8>> = arguments.words.into_iter().map(OsStringExt::into_vec).collect();
     let named: Option<Vec<Named>> = words.iter().map(|word| Named::of(word)).collect();
     let job = |named: &Vec<Named>| matches!(named.as_slice(), [] | [Named::Job(_)]);
-    if (arguments.json || arguments.collected.is_some()) && !named.as_ref().is_some_and(job) {
+    if arguments.json && !named.as_ref().is_some_and(job) {
         return Err(ExplainError::NotOneJob);
     }
     let conf = arguments.conf.as_deref();
-    let options = job::Options { json: arguments.json, collected: arguments.collected.as_deref(), conf };
+    let options = job::Options { json: arguments.json, conf };
     match named {
         Some(named) if named.is_empty() => {
             let (_, user_id) = identity(arguments.user.as_deref())?;
@@ -110,7 +107,7 @@ fn options_first(arguments: Arguments) -> Result<Arguments, ExplainError> {
     let is_named = arguments.words.first().is_some_and(|word| Named::of(word.as_bytes()).is_some());
     let at = arguments.words.iter().position(|word| word.as_bytes().starts_with(b"-"));
     let Some(at) = at.filter(|_| is_named) else { return Ok(arguments) };
-    let Arguments { user, conf, json, collected, mut words } = arguments;
+    let Arguments { user, conf, json, mut words } = arguments;
     let mut line = vec![OsString::from("explain")];
     line.extend(words.split_off(at));
     line.extend(words);
@@ -121,7 +118,6 @@ fn options_first(arguments: Arguments) -> Result<Arguments, ExplainError> {
         user: after.user.or(user),
         conf: after.conf.or(conf),
         json: after.json || json,
-        collected: after.collected.or(collected),
         words: after.words,
     })
 }
@@ -181,9 +177,7 @@ fn judge(words: &[Vec<u8>], user: Option<&str>, conf: Option<&Path>) -> Result<A
     if job.clusters.as_ref().is_some_and(|names| names != cluster.as_bytes()) {
         return Err(ExplainError::OtherCluster(cluster.to_owned()));
     }
-    let is_other = user.is_some();
     let (user, user_id) = identity(user)?;
-    let other = is_other.then_some(user_id);
     let (counted, snapshot) = (settings.list("AccountingStorageTRES"), Snapshot::default());
     let database = Database::ask(&user, cluster, settings.default_memory(), &counted, &snapshot)?;
     let mut request = job.request(release.spelling(), user_id);
@@ -214,7 +208,7 @@ fn judge(words: &[Vec<u8>], user: Option<&str>, conf: Option<&Path>) -> Result<A
             // A request that is only let pass would be counted and logged again.
             let asks = refused.is_none() && acceptance.remarks.is_empty();
             refused =
-                refused.or_else(|| asks.then(|| trial::ask(words, &options, has_script, other)).flatten());
+                refused.or_else(|| asks.then(|| trial::ask(words, &options, has_script, user_id)).flatten());
             notes.extend(steps);
             notes.extend(outlook::plugins(&settings));
             wording::accepted((&request, &policy, &database, &acceptance), refused, &notes)

@@ -23,6 +23,7 @@ The command ran, but the answer is no, or not all is done:
 audit            accepted requests break a rule
 check            something is wrong
 explain          gpushare or Slurm would refuse the job
+gpu              one of the GPUs is drained or in service already
 guard            a limit is exceeded; with \-\-waiting: a job would be refused
 leaks            a limit was exceeded
 metrics          something can't be read or written
@@ -43,6 +44,9 @@ The rules, beside slurm.conf or in /etc/slurm.
 .TP
 /run/gpushare
 The ledger of a node: who has which GPU.
+.TP
+/var/lib/gpushare/drained
+The GPUs of a node that are out of service.
 .TP
 /usr/share/doc/gpushare
 A page for each command, messages.md, and examples/ with configurations that work.

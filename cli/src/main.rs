@@ -6,6 +6,7 @@ mod conf;
 mod explain;
 #[cfg(test)]
 mod generated_docs;
+mod gpu;
 mod guard;
 mod qos;
 mod requirements;
@@ -39,6 +40,8 @@ enum Command {
     Conf(conf::Arguments),
     /// Say why a job waits or which GPUs it has, what a message means, or what would become of an sbatch command line
     Explain(explain::Arguments),
+    /// Take GPUs of this node out of service, and back: they get no shares, and their jobs run on
+    Gpu(gpu::Arguments),
     /// What runs beyond a limit on GPUs, whatever way it came there; and what waits and would be refused
     Guard(guard::Arguments),
     /// From accounting alone: when limits on GPU types were exceeded, by which requests, and what to ask for instead
@@ -74,6 +77,7 @@ fn main() -> ExitCode {
         Command::Conf(arguments) => finish(conf::run(&arguments), 2),
         // For this command, 1 is a verdict.
         Command::Explain(arguments) => finish(explain::run(arguments), 2),
+        Command::Gpu(arguments) => finish(gpu::run(&arguments), 2),
         Command::Guard(arguments) => finish(guard::run(&arguments), 2),
         Command::Leaks(arguments) => finish(gpushare_leaks::run(&arguments), 2),
         Command::Metrics(arguments) => finish(gpushare_metrics::run(&arguments), 1),

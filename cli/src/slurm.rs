@@ -70,9 +70,9 @@ impl Slurm {
         let named = !policy.exempt.reservations.is_empty() || !policy.shares.reservations.is_empty();
         let reservations = if named { list("reservation")? } else { String::new() };
         self.settings = Settings::parse(&settings);
-        self.nodes = nodes.lines().filter_map(node).collect();
-        self.partitions = partitions.lines().filter_map(partition).collect();
-        self.reservations = reservations.lines().filter_map(reservation).collect();
+        self.nodes = nodes.lines().filter_map(Node::read).collect();
+        self.partitions = partitions.lines().filter_map(Partition::read).collect();
+        self.reservations = reservations.lines().filter_map(Reservation::read).collect();
         Ok(())
     }
 
@@ -85,19 +85,4 @@ impl Slurm {
         self.accounts = Accounts::ask(config, cluster)?;
         Ok(())
     }
-}
-
-/// Reads a line of `scontrol -o show node`.
-pub fn node(line: &str) -> Option<Node> {
-    Node::read(line)
-}
-
-/// Reads a line of `scontrol -o show partition`.
-pub fn partition(line: &str) -> Option<Partition> {
-    Partition::read(line)
-}
-
-/// Reads a line of `scontrol -o show reservation`.
-pub fn reservation(line: &str) -> Option<Reservation> {
-    Reservation::read(line)
 }

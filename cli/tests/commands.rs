@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::process::{Command, Output};
 
-const COMMANDS: [&[&str]; 16] = [
+const COMMANDS: [&[&str]; 18] = [
     &["audit"],
     &["check"],
     &["conf", "slurm"],
@@ -12,6 +12,8 @@ const COMMANDS: [&[&str]; 16] = [
     &["conf", "cgroup"],
     &["conf", "plugstack"],
     &["explain"],
+    &["gpu", "drain"],
+    &["gpu", "resume"],
     &["guard"],
     &["leaks"],
     &["metrics"],
@@ -101,10 +103,9 @@ fn an_option_that_there_is_not_is_an_error() {
 fn a_broken_gpushare_conf_is_an_error() {
     let folder = tempfile::tempdir().unwrap();
     let conf = broken(folder.path());
-    for words in COMMANDS
-        .into_iter()
-        .filter(|words| !["audit", "check", "explain", "leaks", "metrics", "status"].contains(&words[0]))
-    {
+    for words in COMMANDS.into_iter().filter(|words| {
+        !["audit", "check", "explain", "gpu", "leaks", "metrics", "status"].contains(&words[0])
+    }) {
         let output = run(words, &["--conf", &conf]);
         is_error(words, &output);
         assert!(text(&output.stderr).contains("Placement"), "{words:?}");

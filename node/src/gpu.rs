@@ -8,6 +8,7 @@
 //! driver.
 
 mod device;
+pub mod drained;
 pub mod driver;
 pub mod drm;
 mod files;
@@ -23,6 +24,7 @@ use std::path::PathBuf;
 use crate::config::NodeConfig;
 
 pub use device::{Device, DeviceNumber, Gpu, is_same_pci};
+pub use drained::Drain;
 pub use driver::{is_in_mig_mode, is_loaded, is_uuid, known_to_the_driver};
 pub use files::Files;
 pub use gres_conf::GresConfError;

@@ -332,16 +332,16 @@ fn whole_gpus(indices: &[u32], gpus: &Inventory) -> Result<Vec<Gpu>, PlaceError>
 }
 
 fn unfit(detail: &Detail) -> PlaceError {
-    match detail.unfit {
+    match detail.unfit.clone() {
         Some(why) => PlaceError::Unfit { index: detail.index, path: detail.path.clone(), why },
         None => PlaceError::NoSuchGpu(detail.index),
     }
 }
 
-/// Faults that need a repair. MIG and exclusion are the administrator's choice.
+/// Faults that need a repair. The others are the administrator's choice.
 fn left_out(gpus: &Inventory) -> impl Iterator<Item = Notice> {
-    gpus.details.iter().filter_map(|detail| match detail.unfit? {
-        Unfit::MigEnabled | Unfit::Excluded => None,
+    gpus.details.iter().filter_map(|detail| match detail.unfit.clone()? {
+        Unfit::MigEnabled | Unfit::Excluded | Unfit::Drained(_) => None,
         why => Some(Notice::LeftOut { index: detail.index, path: detail.path.clone(), why }),
     })
 }

@@ -199,6 +199,12 @@ RUN_BY = {
     "lab exec NAME --node NODE": ("live/test_lab.py", '["--node", node]'),
     "lab down --stale": ("live/test_lab.py", '[LAB, "down", "--stale"]'),
     "tests/lab/lab down --stale": ("live/test_lab.py", '[LAB, "down", "--stale"]'),
+    # ---- GPUs out of service.
+    **dict.fromkeys(
+        ['gpushare gpu drain 2 --reason "the fan is broken"', "gpushare gpu drain"],
+        ("live/test_drained.py", '"gpu", "drain"'),
+    ),
+    **dict.fromkeys(["gpushare gpu resume 2", "gpushare gpu resume"], ("live/test_drained.py", '"gpu", "resume"')),
     # ---- What examples say of themselves.
     "docs/examples/misha/accounting: gpushare qos apply": APPLIED_BY_MISHA,
     "docs/examples/misha/gpushare.conf: gpushare qos apply": APPLIED_BY_MISHA,

@@ -48,7 +48,7 @@ def test_a_job_waits_for_its_group_and_what_is_tried_starts(jobs):
     assert said.splitlines()[0] == f"two uses 1 of its 2 a40s: alice 1 (job {first}); starts when 1 is free", said
     # Without a number it is about the caller's waiting jobs.
     assert jobs.ok(["gpushare", "explain"], "bob") == said
-    assert jobs.ok(["gpushare", "explain"], "alice").startswith("none of the jobs waits")
+    assert jobs.ok(["gpushare", "explain"], "alice").startswith("you have no waiting jobs")
     for line in (
         f"job {job} of bob waits (QOSGrpGRES): the jobs of its QOS together have reached a limit on GPUs or other GRES",
         "  QOS 'two', all its jobs (GrpTRES): 1 of 2 gres/gpu:a40 in use",
@@ -342,11 +342,6 @@ def test_a_share_that_runs_is_told_with_its_gpu(explained_shares):
         assert (place["gpus"], place["units"], place["capacity"]) == ([int(gpu)], units // 2, units), place
     assert f"GPU {gpu}, {units // 2} of its {units} units" in explain(cluster, job)
     assert "(from this node's ledger)" in explain(cluster, job)
-    # Elsewhere only what the nodes have said is known.
-    name = cluster.ok("hostname")
-    cluster.ok("mkdir -p /lab/out/said; gpushare status --json >/lab/out/said/$(hostname).json")
-    elsewhere = ["env", "SLURMD_NODENAME=login", "gpushare", "explain", job]
-    plain, collected = cluster.ok(elsewhere), cluster.ok([*elsewhere, "--collected", "/lab/out/said"])
-    assert ("which GPU only the node knows" in plain) == (cluster.kind == "own"), plain
-    assert f"{name}: GPU {gpu}, {units // 2} of its {units} units" in collected, collected
+    elsewhere = cluster.ok(["env", "SLURMD_NODENAME=login", "gpushare", "explain", job])
+    assert ("which GPU only the node knows" in elsewhere) == (cluster.kind == "own"), elsewhere
     cluster.tidy()

@@ -82,6 +82,7 @@ def test_an_installation_from_beginning_to_end(cluster):
     assert ") runs /etc/slurm/prolog.d/*. First take" in refused.stderr
     cluster.ok("mv /tmp/10-site /etc/slurm/prolog.d")
     assert cluster.ok(FILES) == installed
+    cluster.ok("mkdir -p /var/lib/gpushare; touch /var/lib/gpushare/drained")
     assert run_install(cluster, "--uninstall") == ""
     assert cluster.ok(FILES).splitlines() == sorted([*before, RULES])
     assert cluster.ok("find /run /var/lib -name '*gpushare*'") == ""

@@ -379,6 +379,7 @@ NO = {
     "audit": "gpushare audit --start 2026-11-16 --end 2026-11-23 /lab/out/slurmctld.log",
     "check": "gpushare check",
     "explain": "gpushare explain --conf /lab/out/one.conf -- --wrap=true",
+    "gpu": "gpushare gpu resume 0",
     "guard": "sbatch -QH --wrap true && gpushare guard --waiting --conf /lab/out/one.conf",
     "leaks": "gpushare leaks --from /lab/out/month --start 2026-10-01 --end 2026-11-01",
     "metrics": "gpushare metrics --out /nonexistent/gpushare.prom",

@@ -11,10 +11,11 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use crate::config::Config;
 use gpushare::config::{self, LoadError};
 use gpushare::submit::policy::Policy;
+use gpushare::text::age::age;
 use gpushare_node::config::{NodeConfig, Placement};
 use gpushare_node::exec;
 use gpushare_node::foreign::{Foreign, Jobs, Usage};
-use gpushare_node::gpu::{self, Detail, DeviceError, Gpu, Roots};
+use gpushare_node::gpu::{self, Detail, DeviceError, Drain, Gpu, Inventory, Roots};
 use gpushare_node::ledger::{Entry, Garbage, Holding, Ledger, LedgerError, Listing, Used};
 use gpushare_node::mps::service::Serves;
 use gpushare_node::mps::{self, Seen};
@@ -104,6 +105,8 @@ pub struct GpuTotal {
     pub whole: bool,
     /// What NVML reports about it.
     pub state: GpuState,
+    /// Who took it out of service, if someone did.
+    pub drain: Option<Drain>,
     /// Processes that should not be there; `None` if NVML doesn't list any processes.
     pub foreign: Option<Vec<Foreign>>,
     /// How much of it each job's processes use.
@@ -117,19 +120,23 @@ impl GpuTotal {
         self.state.outside.filter(|_| has && self.shares > 0)
     }
 
-    /// Free units; 0 if a job has the GPU whole.
+    /// Why it takes no shares: it is drained, or NVML reports a fault.
+    pub fn fault(&self) -> Option<String> {
+        let drained = self.drain.as_ref().map(|drain| drained(drain, now()));
+        drained.or_else(|| self.state.fault.clone())
+    }
+
+    /// Free units; 0 if it is drained or a job has it whole.
     pub fn free(&self) -> Option<u64> {
         let capacity = u64::from(self.capacity?);
-        Some(if self.whole { 0 } else { capacity.saturating_sub(self.units) })
+        Some(if self.whole || self.drain.is_some() { 0 } else { capacity.saturating_sub(self.units) })
     }
 }
 
 /// What is known about the node besides the ledger.
 #[derive(Default)]
 pub struct Node {
-    /// The GPUs that can be used.
-    pub gpus: Vec<Gpu>,
-    /// The same GPUs, and those that are missing or can't be shared.
+    /// The GPUs, including those that are missing or can't be shared.
     pub details: Vec<Detail>,
     /// The units that fill each GPU, by Slurm's index; empty if unknown.
     pub units: Vec<u32>,
@@ -165,7 +172,7 @@ pub fn gather(conf: Option<&Path>) -> Result<Status, LedgerError> {
     let measured = measured(node.nvml, &mut complaints);
     // Read again, so that every job that has started since the first time has an entry.
     let now_there = ledger.list().map_or_else(|_| entries.clone(), |listing| listing.entries);
-    let mut gpus = totals(node.gpus, &node.units, &entries, &measured);
+    let mut gpus = totals(&node.details, &node.units, &entries, &measured);
     find_foreign(&mut gpus, &Jobs { entries: &now_there, mps: node.sessions.as_deref() });
     let is_shown = |seen: &Seen| !own_only || seen.daemon.serves == Serves::User(user_id);
     let daemons = node.daemons.into_iter().filter(is_shown).collect();
@@ -236,20 +243,33 @@ pub fn node(conf: Option<&Path>, ledger: &Ledger, complaints: &mut Vec<String>) 
     let config = config.of_node(&host);
     let nvml = Some(Nvml::start(config, ledger, &Roots::system(), true));
     let (daemons, sessions) = (mps::seen(config), mps::sessions(config));
-    let NodeConfig { placement, gpu_files, .. } = config;
-    let gres_conf = slurm::conf().with_file_name("gres.conf");
-    // As for the prolog, which is told the node's name.
-    let gres_conf = (*placement != Placement::Own).then_some(gres_conf.as_path());
-    let files = gpu::Files::of(gpu_files, gres_conf, Some(&host));
-    let gpus = gpu::inventory(&files.map_err(DeviceError::from)?, &Roots::system())?;
-    let units = gpu::units_of(config, &gpus).filter(|_| *placement != Placement::Off).unwrap_or_default();
-    for detail in &gpus.details {
-        if let Some(why) = detail.unfit {
+    let gpus = inventory(config, &host)?;
+    let units =
+        gpu::units_of(config, &gpus).filter(|_| config.placement != Placement::Off).unwrap_or_default();
+    // Of a drained one that is there, others say more.
+    for detail in gpus.details.iter().filter(|it| it.drain().is_none() || it.number.is_none()) {
+        if let Some(why) = &detail.unfit {
             let (index, path) = (detail.index, detail.path.display());
             complaints.push(format!("GPU {index} ({path}) takes no shares: {why}"));
         }
     }
-    Ok(Node { gpus: gpus.gpus(), details: gpus.details, units, nvml, daemons, sessions })
+    Ok(Node { details: gpus.details, units, nvml, daemons, sessions })
+}
+
+/// The node's GPUs as the prolog finds them, which is told the node's name.
+///
+/// # Errors
+/// They don't exist, or their order is unknown.
+pub fn inventory(config: &NodeConfig, host: &str) -> Result<Inventory, DeviceError> {
+    let gres_conf = slurm::conf().with_file_name("gres.conf");
+    let gres_conf = (config.placement != Placement::Own).then_some(gres_conf.as_path());
+    gpu::inventory(&gpu::Files::of(&config.gpu_files, gres_conf, Some(host))?, &Roots::system())
+}
+
+/// `drained for 12 days by root: the fan is broken`
+pub fn drained(drain: &Drain, now: u64) -> String {
+    let age = age(now.saturating_sub(drain.since));
+    format!("drained for {age} by {}: {}", drain.user, drain.reason)
 }
 
 /// NVML's answer; empty on a node without NVML.
@@ -265,7 +285,8 @@ fn measured(nvml: Option<Nvml>, complaints: &mut Vec<String>) -> Measured {
 }
 
 /// The node's GPUs, then those that only the ledger knows.
-pub fn totals(mut gpus: Vec<Gpu>, units: &[u32], entries: &[Entry], measured: &Measured) -> Vec<GpuTotal> {
+pub fn totals(details: &[Detail], units: &[u32], entries: &[Entry], measured: &Measured) -> Vec<GpuTotal> {
+    let mut gpus: Vec<Gpu> = details.iter().filter_map(Detail::gpu).collect();
     for gpu in entries.iter().flat_map(|entry| &entry.gpus) {
         if gpus.iter().all(|known| known.number != gpu.number) {
             gpus.push(gpu.clone());
@@ -287,6 +308,7 @@ pub fn totals(mut gpus: Vec<Gpu>, units: &[u32], entries: &[Entry], measured: &M
             shares: here().filter(|entry| entry.holding != Holding::Whole).count(),
             whole: here().any(|entry| entry.holding == Holding::Whole),
             state: measured.of(&gpu).cloned().unwrap_or_default(),
+            drain: details.iter().find(|it| it.number == Some(gpu.number)).and_then(Detail::drain).cloned(),
             foreign: None,
             usage: BTreeMap::new(),
             gpu,

@@ -164,7 +164,7 @@ fn gather(conf: Option<&Path>, ledger: &Ledger) -> Facts {
 }
 
 fn read_node(facts: &mut Facts, node: local::Node, ledger: &Ledger) {
-    let local::Node { gpus, details, units, nvml, daemons, sessions } = node;
+    let local::Node { details, units, nvml, daemons, sessions } = node;
     facts.counts = facts.take("counts", ledger.counts());
     let (measured, is_health_known) = match nvml.map(Nvml::measured) {
         Some(Err(trouble)) if trouble.is_absence() => (Measured::default(), true),
@@ -178,7 +178,7 @@ fn read_node(facts: &mut Facts, node: local::Node, ledger: &Ledger) {
     // Read after NVML, so that every job that NVML has seen has an entry.
     let listed = facts.take("ledger", local::list_of_one_moment(ledger));
     let Some(Listing { entries, failures, garbage }) = listed else { return };
-    let mut gpus = local::totals(gpus, &units, &entries, &measured);
+    let mut gpus = local::totals(&details, &units, &entries, &measured);
     let jobs = Jobs { entries: &entries, mps: sessions.as_deref() };
     local::find_foreign(&mut gpus, &jobs);
     let used = idle::look(ledger, &jobs, |gpu| measured.of(gpu));
@@ -208,8 +208,8 @@ impl Node {
         entries.map(|entry| entry.user_id).collect::<BTreeSet<u32>>().len()
     }
 
-    fn unfit(&self, total: &GpuTotal) -> Option<Unfit> {
-        self.details.iter().find(|detail| detail.index == total.gpu.index)?.unfit
+    fn unfit(&self, total: &GpuTotal) -> Option<&Unfit> {
+        self.details.iter().find(|detail| detail.index == total.gpu.index)?.unfit.as_ref()
     }
 }
 

@@ -1,6 +1,6 @@
 use std::collections::BTreeMap;
 
-use gpushare_node::gpu::{DeviceNumber, Gpu, Unfit};
+use gpushare_node::gpu::{DeviceNumber, Drain, Gpu, Unfit};
 use gpushare_node::job::JobKey;
 use gpushare_node::ledger::{Event, Holding};
 use gpushare_node::mps::service::{Daemon, Serves};
@@ -33,6 +33,11 @@ fn detail(index: u32, unfit: Option<Unfit>) -> Detail {
     Detail { index, path, number, uuid, pci: None, model: None, gres_type: None, unfit }
 }
 
+fn drain() -> Drain {
+    let (uuid, place) = ("GPU-1".to_owned(), "nvidia6".to_owned());
+    Drain { uuid, place, since: 1, user: "root".to_owned(), reason: "hot".to_owned() }
+}
+
 fn node() -> Node {
     let entries = vec![
         entry(1, 7, Some(40), 0),
@@ -40,7 +45,13 @@ fn node() -> Node {
         entry(3, 8, Some(20), 0),
         entry(4, 7, None, 1),
     ];
-    let mut gpus = local::totals((0..3).map(gpu).collect(), &[80; 4], &entries, &Measured::default());
+    let details = vec![
+        detail(0, None),
+        detail(1, Some(Unfit::Drained(Box::new(drain())))),
+        detail(2, Some(Unfit::MigEnabled)),
+        detail(3, Some(Unfit::Missing(ErrorKind::NotFound))),
+    ];
+    let mut gpus = local::totals(&details, &[80; 4], &entries, &Measured::default());
     gpus[1].state = GpuState { fault: Some("it is lost".to_owned()), ..GpuState::default() };
     let seen =
         |minor, user, pid, stuck| Seen { daemon: Daemon { minor, serves: Serves::User(user) }, pid, stuck };
@@ -52,12 +63,7 @@ fn node() -> Node {
         used: vec![used(1, 7, 4000), used(2, 7, 3000), used(9, 7, 1), used(4, 7, 1)],
         gpus,
         entries,
-        details: vec![
-            detail(0, None),
-            detail(1, None),
-            detail(2, Some(Unfit::MigEnabled)),
-            detail(3, Some(Unfit::Missing(ErrorKind::NotFound))),
-        ],
+        details,
         is_health_known: true,
         failures: 2,
         unreadable: 1,
@@ -115,6 +121,7 @@ fn a_node_is_counted_by_gpu() {
         ("whole", [0, 1, 0]),
         ("healthy", [1, 0, 1]),
         ("mig_enabled", [0, 0, 1]),
+        ("drained", [0, 1, 0]),
     ] {
         assert_eq!([0, 1, 2].map(|index| of(name, index).copied()), expected.map(Some), "{name}");
     }

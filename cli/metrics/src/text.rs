@@ -115,7 +115,12 @@ fn gpus(text: &mut Text, node: &Node) {
     each(
         "gpushare_gpu_mig_enabled",
         "Whether MIG is enabled on this GPU, which then takes no shares.",
-        &|total| Some((node.unfit(total) == Some(Unfit::MigEnabled)).into()),
+        &|total| Some((node.unfit(total) == Some(&Unfit::MigEnabled)).into()),
+    );
+    each(
+        "gpushare_gpu_drained",
+        "Whether an administrator took this GPU out of service; it then takes no shares.",
+        &|total| Some(total.drain.is_some().into()),
     );
     each(
         "gpushare_gpu_healthy",

@@ -321,7 +321,7 @@ mod tests {
 
     #[test]
     fn a_node_that_takes_no_jobs_is_wrong_and_says_why() {
-        let node = |text: &str| crate::slurm::node(&format!("NodeName=n1 {text}")).unwrap();
+        let node = |text: &str| crate::slurm::Node::read(&format!("NodeName=n1 {text}")).unwrap();
         assert_eq!(state(&node("State=MIXED")).status, Status::Ok);
         let found = state(&node("State=IDLE+DRAIN Reason=GPU 2 is hot [root@2026-11-24T19:00:00]"));
         assert_eq!(

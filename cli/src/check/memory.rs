@@ -62,7 +62,7 @@ mod tests {
     }
 
     fn said_on(gres: &str, rules: &str, settings: &str, partitions: [&str; 2]) -> Option<String> {
-        let partition = |name, more: &str| slurm::partition(&format!("PartitionName={name} {more}"));
+        let partition = |name, more: &str| slurm::Partition::read(&format!("PartitionName={name} {more}"));
         let [gpu, cpu] = partitions;
         let slurm = Slurm {
             settings: Settings::parse(settings),
@@ -71,7 +71,7 @@ mod tests {
                 "NodeName=n2 Gres=(null) Partitions=cpu",
             ]
             .into_iter()
-            .filter_map(slurm::node)
+            .filter_map(slurm::Node::read)
             .collect(),
             partitions: [partition("gpu", gpu), partition("cpu", cpu)].into_iter().flatten().collect(),
             ..Slurm::default()

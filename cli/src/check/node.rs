@@ -4,8 +4,9 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use gpushare::word::Word;
+use gpushare_machine::local;
 use gpushare_node::config::{self, Mps, NodeConfig, Placement, UnitsPerGpu, units_written};
-use gpushare_node::gpu::{self, Detail, DeviceError, Inventory, Roots};
+use gpushare_node::gpu::{self, Detail, Inventory, Roots};
 use gpushare_node::ledger::Ledger;
 use gpushare_node::nvml::Nvml;
 use gpushare_node::supervise::{LEAST_TIMEOUT, LONGEST};
@@ -83,7 +84,8 @@ pub fn gres(config: &NodeConfig, node: &Node, elsewhere: bool, gpus: Option<&Inv
     findings
 }
 
-fn written(node: &Node) -> String {
+/// Its GRES as `Gres=` has them.
+pub fn written(node: &Node) -> String {
     let one = |(name, gres_type, count): &(String, Option<String>, u64)| match gres_type {
         Some(gres_type) => format!("{name}:{gres_type}:{count}"),
         None => format!("{name}:{count}"),
@@ -174,21 +176,17 @@ pub fn time(settings: &Settings) -> Option<Finding> {
 }
 
 /// The GPUs as the prolog finds them.
-pub fn gpus(config: &NodeConfig, gres_conf: &Path, name: &str) -> (Finding, Option<Inventory>) {
+pub fn gpus(config: &NodeConfig, name: &str) -> (Finding, Option<Inventory>) {
     let about = "GpuFile";
-    // The prolog does the same: under `own` gres.conf doesn't count.
-    let counted = (config.placement != Placement::Own).then_some(gres_conf);
-    let files = gpu::Files::of(&config.gpu_files, counted, Some(name)).map_err(DeviceError::from);
-    match files.and_then(|files| gpu::inventory(&files, &Roots::system())) {
+    match local::inventory(config, name) {
         Err(error) => (
             Finding::wrong(about, error.to_string(), "gpushare.conf: GpuFile=, such as /dev/nvidia[0-3]"),
             None,
         ),
         Ok(found) => {
-            let unfit: Vec<String> = found
-                .details
-                .iter()
-                .filter_map(|detail| Some(format!("{}: {}", detail.path.display(), detail.unfit?)))
+            let others = found.details.iter().filter(|detail| detail.drain().is_none());
+            let unfit: Vec<String> = others
+                .filter_map(|detail| Some(format!("{}: {}", detail.path.display(), detail.unfit.as_ref()?)))
                 .collect();
             let without =
                 found.details.iter().filter(|detail| detail.unfit.is_none() && detail.uuid.is_none()).count();
@@ -280,8 +278,8 @@ pub fn ledger(ledger: &Ledger, path: &Path) -> Vec<Finding> {
     }
 }
 
-/// Whether NVML reports what the GPUs are doing.
-pub fn nvml(config: &NodeConfig) -> Vec<Finding> {
+/// Whether NVML reports what the GPUs are doing; who drained one knows its fault.
+pub fn nvml(config: &NodeConfig, gpus: Option<&Inventory>) -> Vec<Finding> {
     let about = "Nvml";
     if config.nvml == config::Nvml::Off {
         return Vec::new();
@@ -289,10 +287,15 @@ pub fn nvml(config: &NodeConfig) -> Vec<Finding> {
     let fix = "see the driver; or gpushare.conf: Nvml=off, and MemPerUnit for memory limits";
     let found = match Nvml::start(config, &Ledger::system(), &Roots::system(), false).measured() {
         Ok(measured) => {
-            let fault = measured.gpus.iter().find_map(|gpu| Some((&gpu.uuid, gpu.fault.as_ref()?)));
+            let state = |detail: &Detail| measured.of(&detail.drain().and(detail.gpu())?);
+            let drained: Vec<_> =
+                gpus.iter().flat_map(|gpus| gpus.details.iter().filter_map(state)).collect();
+            let mut others = measured.gpus.iter().filter(|state| !drained.contains(state));
+            let fault = others.find_map(|gpu| Some((&gpu.uuid, gpu.fault.as_ref()?)));
             let found = match fault {
                 Some((uuid, fault)) => {
-                    Finding::wrong(about, format!("{uuid} takes no shares: {fault}"), "repair or drain it")
+                    let said = format!("{uuid} takes no shares: {fault}");
+                    Finding::wrong(about, said, "gpushare gpu drain; repair it")
                 }
                 None => Finding::ok(about, format!("{} GPUs measured", measured.gpus.len())),
             };
@@ -315,7 +318,7 @@ mod tests {
 
     fn verdicts(lines: &str, gres: &str, elsewhere: bool, gpus: u32) -> Vec<&'static str> {
         let config = Config::parse(lines).unwrap().of_node("n1").clone();
-        let node = crate::slurm::node(&format!("NodeName=n1 Arch=x86_64 Gres={gres} State=IDLE")).unwrap();
+        let node = Node::read(&format!("NodeName=n1 Arch=x86_64 Gres={gres} State=IDLE")).unwrap();
         let word = |finding: Finding| match finding.status {
             Status::Ok => "ok",
             Status::Wrong(_) => "wrong",

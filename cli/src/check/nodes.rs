@@ -112,7 +112,7 @@ fn said(names: &[String], all: impl Iterator<Item = Result<Said, NodeError>>) ->
 fn known() -> Result<Vec<slurm::Node>, ProgramError> {
     Reach::of_slurmctld()?;
     let text = slurm::ask("scontrol", &["-a", "-o", "show", "node"])?;
-    Ok(text.lines().filter_map(slurm::node).collect())
+    Ok(text.lines().filter_map(slurm::Node::read).collect())
 }
 
 /// What is said of a node that Slurm has switched off or is about to switch: `IDLE+CLOUD+POWERED_DOWN`. It is no fault,
@@ -336,7 +336,7 @@ mod tests {
     #[test]
     fn slurmctlds_record_of_a_node_is_judged_without_asking_anybody() {
         let config = Config::parse("Placement=follow\nUnitsPerGpu=100").unwrap();
-        let read = |text: &str| slurm::node(&format!("NodeName=n1 {text}")).unwrap();
+        let read = |text: &str| slurm::Node::read(&format!("NodeName=n1 {text}")).unwrap();
         for (text, expected) in [
             ("Gres=gpu:a40:4,mps:400 State=IDLE Version=24.11.5", vec!["ok", "ok"]),
             ("Gres=gpu:a40:4,mps:400 State=DOWN+NOT_RESPONDING", vec!["wrong", "ok"]),

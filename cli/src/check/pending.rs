@@ -88,7 +88,7 @@ mod tests {
     #[test]
     fn jobs_that_ask_for_more_than_there_ever_is_are_found() {
         let mut slurm = Slurm::default();
-        slurm.partitions.extend(slurm::partition("PartitionName=own QoS=x"));
+        slurm.partitions.extend(slurm::Partition::read("PartitionName=own QoS=x"));
         slurm
             .qoses
             .most

@@ -15,7 +15,7 @@ gpushare::errors! {
     /// What is wrong with the command line, or what can't be read.
     #[derive(Debug)]
     pub enum ExplainError {
-        NotOneJob => "--json and --collected are for one job, or for your waiting ones";
+        NotOneJob => "--json is for one job, or for your waiting ones";
         /// The words after a number.
         Arguments(error: clap::Error) =>
             "{}", error.to_string().lines().next().unwrap_or_default().trim_start_matches("error: ");

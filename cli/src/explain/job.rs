@@ -67,13 +67,11 @@ enum What {
     Hidden {},
 }
 
-/// The form of the answer, and where else to look.
+/// The form of the answer.
 #[derive(Clone, Copy, Debug)]
 pub struct Options<'a> {
     /// One JSON object instead of lines.
     pub json: bool,
-    /// The directory with the nodes' own reports.
-    pub collected: Option<&'a Path>,
     /// The gpushare.conf with the nodes' rules.
     pub conf: Option<&'a Path>,
 }
@@ -84,9 +82,7 @@ pub struct Options<'a> {
 /// Slurm can't be asked.
 pub fn explain(id: &JobId, options: Options) -> Result<Option<String>, ExplainError> {
     // Limits count running jobs; of pending and finished jobs, only the requested ones matter.
-    let mut rows = Vec::new();
-    let kept = |row: &Row| id.names(row) || row.counts();
-    run::lines(queue::QUEUE.0, queue::QUEUE.1, |line| rows.extend(queue::row(line).filter(kept)))?;
+    let rows = queued(|row| id.names(row) || row.counts())?;
     let all: Vec<&Row> = rows.iter().filter(|row| id.names(row)).collect();
     if all.is_empty() {
         let mut over = over(id)?;
@@ -97,11 +93,15 @@ pub fn explain(id: &JobId, options: Options) -> Result<Option<String>, ExplainEr
         over.truncate(MOST);
         return Ok(Some(print(&over, more, options.json)?));
     }
-    let (mut told, snapshot) = (Vec::new(), Snapshot::default());
-    for row in all.iter().take(MOST) {
-        told.push(one(row, &rows, options, &snapshot)?);
-    }
-    Ok(Some(print(&told, all.len() - told.len(), options.json)?))
+    Ok(Some(some(&all, &rows, options)?))
+}
+
+/// The report about the first jobs.
+fn some(all: &[&Row], rows: &[Row], options: Options) -> Result<String, ExplainError> {
+    let snapshot = Snapshot::default();
+    let told = all.iter().take(MOST).map(|row| one(row, rows, options, &snapshot));
+    let told = told.collect::<Result<Vec<Told>, ProgramError>>()?;
+    Ok(print(&told, all.len() - told.len(), options.json)?)
 }
 
 /// The report about a user's waiting jobs.
@@ -109,23 +109,25 @@ pub fn explain(id: &JobId, options: Options) -> Result<Option<String>, ExplainEr
 /// # Errors
 /// Slurm can't be asked.
 pub fn waiting(user_id: u32, options: Options) -> Result<String, ExplainError> {
-    let mut rows = Vec::new();
     let waits = |row: &Row| row.user_id == user_id && !row.is_over() && !row.has_nodes();
-    run::lines(queue::QUEUE.0, queue::QUEUE.1, |line| {
-        rows.extend(queue::row(line).filter(|row| waits(row) || row.counts()));
-    })?;
-    let all: Vec<&Row> = rows.iter().filter(|row| waits(row)).collect();
-    let (mut told, snapshot) = (Vec::new(), Snapshot::default());
-    for row in all.iter().take(MOST) {
-        told.push(one(row, &rows, options, &snapshot)?);
+    let rows = queued(|row| waits(row) || row.counts())?;
+    let mut all: Vec<&Row> = rows.iter().filter(|row| waits(row)).collect();
+    all.sort_by_key(|row| row.id); // the others may wait for the oldest
+    if all.is_empty() && !options.json {
+        let more = "gpushare explain JOB: any job; gpushare explain GS: all messages";
+        return Ok(format!("you have no waiting jobs ({more})\n"));
     }
-    if told.is_empty() && !options.json {
-        return Ok(
-            "none of the jobs waits (gpushare explain JOB: any job; gpushare explain GS: all messages)\n"
-                .to_owned(),
-        );
-    }
-    Ok(print(&told, all.len() - told.len(), options.json)?)
+    some(&all, &rows, options)
+}
+
+/// The jobs that Slurm shows, as far as they matter.
+///
+/// # Errors
+/// Slurm can't be asked.
+pub fn queued(matters: impl Fn(&Row) -> bool) -> Result<Vec<Row>, ProgramError> {
+    let mut rows = Vec::new();
+    run::lines(queue::QUEUE.0, queue::QUEUE.1, |line| rows.extend(queue::row(line).filter(&matters)))?;
+    Ok(rows)
 }
 
 fn one(row: &Row, rows: &[Row], options: Options, snapshot: &Snapshot) -> Result<Told, ProgramError> {
@@ -158,18 +160,8 @@ fn waits(row: &Row, rows: &[Row], snapshot: &Snapshot) -> Result<What, ProgramEr
 }
 
 fn runs(row: &Row, options: Options) -> What {
-    let (places, notes) = place::find(row, options.collected, options.conf);
+    let (places, notes) = place::find(row, options.conf);
     What::Runs { since: row.start.clone(), has: row.tres.clone(), places, notes }
-}
-
-/// The jobs that limits count as running.
-///
-/// # Errors
-/// Slurm can't be asked.
-pub fn running() -> Result<Vec<Row>, ProgramError> {
-    let mut rows = Vec::new();
-    run::lines(queue::QUEUE.0, queue::QUEUE.1, |line| rows.extend(queue::row(line).filter(Row::counts)))?;
-    Ok(rows)
 }
 
 /// The limits on GRES that concern a job.

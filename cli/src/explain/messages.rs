@@ -65,7 +65,7 @@ mod tests {
 
     #[test]
     fn what_is_not_found_keeps_nothing_else_from_being_told() {
-        let options = crate::explain::job::Options { json: false, collected: None, conf: None };
+        let options = crate::explain::job::Options { json: false, conf: None };
         let named = |words: &[&str]| -> Vec<Named> {
             words.iter().map(|word| Named::Message((*word).to_owned())).collect()
         };

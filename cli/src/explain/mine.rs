@@ -75,7 +75,7 @@ pub fn run(arguments: &Arguments) -> Result<Answer, ExplainError> {
     let config = local::config(arguments.conf.as_deref())?.unwrap_or_default();
     let settings = settings()?;
     let (user, user_id) = identity(arguments.user.as_deref())?;
-    let (snapshot, rows, mut accounts) = (Snapshot::default(), super::job::running()?, Vec::new());
+    let (snapshot, rows, mut accounts) = (Snapshot::default(), super::job::queued(Row::counts)?, Vec::new());
     let counted = settings.list("AccountingStorageTRES");
     let cluster = settings.get("ClusterName");
     let asking = Asking {

@@ -14,32 +14,23 @@ const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Slurm's answers that say little, and what they mean as a rule.
 const MEANINGS: [(&str, &str); 6] = [
-    (
-        "Requested node configuration is not available",
-        "no node has all of it, or the GPU type is spelled otherwise; `gpushare mine` lists what works",
-    ),
+    ("Requested node configuration is not available", "no node has it; `gpushare mine` lists what works"),
     ("Invalid generic resource (gres) specification", "no node has it, or two options name different GPUs"),
-    ("Invalid qos specification", "there is no such QOS, or you may not use it; `gpushare mine` lists yours"),
+    ("Invalid qos specification", "it isn't yours; `gpushare mine` lists yours"),
     ("Invalid account or account/partition combination", "`gpushare mine` lists your accounts"),
     ("Invalid partition name specified", "`sinfo -s` lists the partitions"),
     ("Requested reservation is invalid", "`scontrol show reservation` lists the reservations"),
 ];
 
 /// Why Slurm refuses a command line of sbatch, of the caller or another user; `None` if it doesn't or can't be asked.
-pub fn ask(words: &[Vec<u8>], options: &[&str], has_script: bool, other: Option<u32>) -> Option<String> {
+pub fn ask(words: &[Vec<u8>], options: &[&str], has_script: bool, user_id: u32) -> Option<String> {
     if options.iter().any(|name| NOT_TESTED.contains(name)) {
         return None;
     }
     let mut sbatch = command("sbatch");
-    sbatch.arg("--test-only");
-    if !has_script {
-        sbatch.arg("--wrap=:");
-    }
+    sbatch.arg("--test-only").uid(user_id); // of another user only for root
+    sbatch.args((!has_script).then_some("--wrap=:"));
     sbatch.args(words.iter().map(|word| OsStr::from_bytes(word)));
-    // Only root may ask for another.
-    if let Some(user_id) = other {
-        sbatch.uid(user_id);
-    }
     let output = run::run(&mut sbatch, PATIENCE).ok()?;
     if output.status.success() {
         return None;

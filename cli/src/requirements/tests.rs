@@ -3,7 +3,7 @@
 use gpushare_machine::config::Config;
 
 use super::*;
-use crate::slurm::{Slurm, node, partition};
+use crate::slurm::{Node, Partition, Slurm};
 
 /// All settings right, for shares under `override` and a contributor whose jobs preempt and are counted by type.
 const GOOD: [(&str, &str); 15] = [
@@ -35,8 +35,11 @@ pub fn slurm(changes: &[(&str, &str)]) -> Slurm {
     let lines = kept.chain(changes.iter().copied()).map(|(key, value)| format!("{key} = {value}\n"));
     Slurm {
         settings: Settings::parse(&lines.collect::<String>()),
-        nodes: vec![node("NodeName=n1 Gres=gpu:a40:4,mps:a40:320 Partitions=p").unwrap()],
-        partitions: vec![partition("PartitionName=p").unwrap(), partition("PartitionName=cpu").unwrap()],
+        nodes: vec![Node::read("NodeName=n1 Gres=gpu:a40:4,mps:a40:320 Partitions=p").unwrap()],
+        partitions: vec![
+            Partition::read("PartitionName=p").unwrap(),
+            Partition::read("PartitionName=cpu").unwrap(),
+        ],
         ..Slurm::default()
     }
 }
@@ -126,7 +129,7 @@ fn each_setting_that_is_not_right_is_named_and_mended() {
 #[test]
 fn the_gres_of_shares_is_counted_before_a_node_has_it() {
     let mut slurm = slurm(&[("AccountingStorageTRES", "cpu,gres/gpu,gres/gpu:a40")]);
-    slurm.nodes = vec![node("NodeName=n1 Gres=gpu:a40:4 Partitions=p").unwrap()];
+    slurm.nodes = vec![Node::read("NodeName=n1 Gres=gpu:a40:4 Partitions=p").unwrap()];
     for (rules, line) in [
         ("Placement=follow\nUnitsPerGpu=100", Some("AccountingStorageTRES=gres/gpu,gres/gpu:a40,gres/mps")),
         (

@@ -166,15 +166,10 @@ pub fn gather(
 ///
 /// # Errors
 /// slurmctld doesn't answer.
-pub fn around(
-    node_list: &str,
-    job: Vec<Placed>,
-    folder: Option<&Path>,
-    conf: Option<&Path>,
-) -> Result<Cluster, ProgramError> {
+pub fn around(node_list: &str, job: Vec<Placed>, conf: Option<&Path>) -> Result<Cluster, ProgramError> {
     let (config, mut complaints) = config(conf);
     let nodes = node::read(&slurm::ask("scontrol", &["-a", "-d", "show", "node", node_list])?);
-    let mut cluster = made(nodes, job, &BTreeMap::new(), folder, config.as_ref());
+    let mut cluster = made(nodes, job, &BTreeMap::new(), None, config.as_ref());
     complaints.append(&mut cluster.complaints);
     Ok(Cluster { complaints, ..cluster })
 }

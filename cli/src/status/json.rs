@@ -59,7 +59,7 @@ struct Gpu<'a> {
     utilization: Option<u32>,
     processes: Option<u32>,
     without_mps: Option<u32>,
-    fault: Option<&'a str>,
+    fault: Option<String>,
     foreign: Option<Vec<Foreign>>,
 }
 
@@ -133,7 +133,7 @@ fn gpu<'a>(total: &'a GpuTotal, daemons: &[mps::Seen]) -> Gpu<'a> {
         utilization: state.utilization,
         processes: state.processes,
         without_mps: total.without_mps(daemons),
-        fault: state.fault.as_deref(),
+        fault: total.fault(),
         foreign: total.foreign.as_ref().map(|found| {
             let shown = |one: &gpushare_node::foreign::Foreign| Foreign {
                 pid: one.pid,

@@ -7,7 +7,7 @@ use gpushare_node::mps::Seen;
 
 use super::table::{self, Cell, Column, Style};
 use super::{StatusError, View};
-use gpushare_machine::local::{GpuTotal, Status};
+use gpushare_machine::local::{GpuTotal, Status, drained};
 use gpushare_terminal::columns::{Line, Look, Side};
 
 /// How much of a UUID a table shows: `GPU-` and its first part.
@@ -76,29 +76,22 @@ pub fn lines(status: &Status, view: Option<View>, style: &Style) -> Result<Vec<L
 fn notes(status: &Status) -> Vec<Line> {
     let mut lines = Vec::new();
     for total in &status.gpus {
-        if let Some(fault) = &total.state.fault {
-            let index = total.gpu.index;
-            lines.push(Line::new(&format!("GPU {index} takes no shares, NVML says: {fault}"), Look::Wrong));
+        let index = total.gpu.index;
+        let mut wrong = |said: String| lines.push(Line::new(&format!("GPU {index}{said}"), Look::Wrong));
+        if let Some(drain) = &total.drain {
+            wrong(format!(" is {}", drained(drain, status.now)));
+        } else if let Some(fault) = &total.state.fault {
+            wrong(format!(" takes no shares, NVML says: {fault}"));
         }
         if let Some(most) = total.capacity.filter(|most| total.units > u64::from(*most)) {
-            let said = format!("GPU {} is overcommitted: {} units of {most}", total.gpu.index, total.units);
-            lines.push(Line::new(&said, Look::Plain));
+            wrong(format!(" is overcommitted: {} units of {most}", total.units));
         }
-    }
-    for total in &status.gpus {
         if let Some(number @ 1..) = total.without_mps(&status.daemons) {
-            let index = total.gpu.index;
-            let said = format!(
-                "GPU {index}: {number} of its processes bypass MPS and run without limits: see docs/containers.md"
-            );
-            lines.push(Line::new(&said, Look::Wrong));
+            let said = "of its processes bypass MPS and run without limits: see docs/containers.md";
+            wrong(format!(": {number} {said}"));
         }
-    }
-    for total in &status.gpus {
         if let Some(found @ [_, ..]) = total.foreign.as_deref() {
-            let (index, listed) = (total.gpu.index, foreign::listed(found));
-            let said = format!("GPU {index} has foreign processes, in none of its jobs: {listed}");
-            lines.push(Line::new(&said, Look::Wrong));
+            wrong(format!(" has foreign processes, in none of its jobs: {}", foreign::listed(found)));
         }
     }
     for Seen { daemon, pid, stuck } in &status.daemons {
@@ -140,7 +133,7 @@ fn percent(number: Option<u32>) -> Cell {
 
 fn gpus(status: &Status, style: &Style) -> Result<Vec<Line>, StatusError> {
     fn is_faulty(row: &GpuRow) -> bool {
-        row.total.state.fault.is_some()
+        row.total.fault().is_some()
     }
     use Side::{Left, Right};
     let columns = [
@@ -161,7 +154,7 @@ fn gpus(status: &Status, style: &Style) -> Result<Vec<Line>, StatusError> {
         Column::new("MEMORY", Right, |row: &GpuRow| number(row.total.state.memory)).head("OF"),
         Column::new("UTILIZATION", Right, |row: &GpuRow| percent(row.total.state.utilization)).head("BUSY"),
         Column::new("PROCESSES", Right, |row| number(row.total.state.processes)),
-        Column::new("FAULT", Left, |row| Cell::text(row.total.state.fault.as_deref())),
+        Column::new("FAULT", Left, |row| Cell::text(row.total.fault().as_deref())),
         Column::new("FOREIGN", Right, |row| {
             Cell::number(row.total.foreign.as_ref().map(|found| found.len() as u64))
         }),

@@ -7,6 +7,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use super::device::{DeviceNumber, Gpu, minor_by_name, numbered_nodes, sort_by_minor};
+use super::drained::{Drain, drained};
 use super::driver::{self, Known, position, sort_by};
 use super::gres_conf::{Counted, Order, Slot};
 use super::roots::{MOST, Roots};
@@ -45,7 +46,7 @@ const NVIDIA: u32 = 195;
 
 gpushare::errors! {
     /// Why a GPU can't take a share.
-    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    #[derive(Clone, Debug, PartialEq, Eq)]
     pub enum Unfit {
         Missing(kind: io::ErrorKind) => "its device node {}", match kind {
             io::ErrorKind::NotFound => "is missing".to_owned(),
@@ -57,6 +58,8 @@ gpushare::errors! {
         UnknownToDriver => "the driver doesn't know it";
         /// Or it is a part of a GPU.
         MigEnabled => "MIG is enabled on it; shares of MIG devices are not supported";
+        /// An administrator took it out of service.
+        Drained(drain: Box<Drain>) => "drained by {}: {}", drain.user, drain.reason;
     }
 }
 
@@ -67,8 +70,9 @@ gpushare::errors! {
 pub fn inventory(files: &Files, roots: &Roots) -> Result<Inventory, DeviceError> {
     let known = driver::known(roots);
     let slots = slots(files, roots, &known)?;
-    let details: Vec<Detail> =
-        (0..).zip(&slots).map(|(index, slot)| Detail::of(index, slot, roots, &known)).collect();
+    let drained = drained(roots);
+    let detail = |(index, slot)| Detail::of(index, slot, roots, (&known, &drained));
+    let details: Vec<Detail> = (0..).zip(&slots).map(detail).collect();
     // AutoDetect=nvml finds parts; AutoDetect=nvidia doesn't.
     let finds_parts =
         matches!(files, Files::Counted(counted) if matches!(counted.order, Order::Pci | Order::NameOrPci));
@@ -78,7 +82,7 @@ pub fn inventory(files: &Files, roots: &Roots) -> Result<Inventory, DeviceError>
     match details.first() {
         None => Err(DeviceError::None),
         Some(Detail { path, unfit: Some(unfit), .. }) if details.iter().all(|it| it.number.is_none()) => {
-            Err(DeviceError::NoneThere(path.clone(), *unfit))
+            Err(DeviceError::NoneThere(path.clone(), unfit.clone()))
         }
         Some(_) => Ok(Inventory { details }),
     }
@@ -107,26 +111,38 @@ impl Inventory {
 }
 
 impl Detail {
-    fn of(index: u32, slot: &Slot, roots: &Roots, known: &[Known]) -> Detail {
+    fn of(index: u32, slot: &Slot, roots: &Roots, (known, drained): (&[Known], &[Drain])) -> Detail {
         let path = slot.path.clone();
-        let number = device_number(&path);
-        let is_unknown = number.is_ok_and(|number| is_unknown(number, known));
+        let found = device_number(&path);
+        let number = found.as_ref().ok().copied();
+        let is_unknown = number.is_some_and(|number| is_unknown(number, known));
         let known = known_by(&path, known);
-        let mig_enabled = slot.part || number.is_ok_and(|number| driver::is_in_mig_mode(roots, number.minor));
+        let mig_enabled =
+            slot.part || number.is_some_and(|number| driver::is_in_mig_mode(roots, number.minor));
+        let (uuid, pci) = (known.and_then(|gpu| gpu.uuid.clone()), known.map(|gpu| gpu.pci.clone()));
+        let drain = drained.iter().find(|drain| drain.is_of(uuid.as_deref(), pci.as_deref(), &path));
         Detail {
             index,
-            number: number.ok(),
-            uuid: known.and_then(|gpu| gpu.uuid.clone()),
-            pci: known.map(|gpu| gpu.pci.clone()),
+            number,
+            uuid,
+            pci,
             model: known.and_then(|gpu| gpu.model.clone()),
             gres_type: slot.gres_type.clone(),
-            unfit: number
-                .err()
+            // Who drained it knows that it is broken. Whether it is a part of a GPU matters more: Slurm counts parts.
+            unfit: drain
+                .filter(|_| !mig_enabled)
+                .map(|drain| Unfit::Drained(Box::new(drain.clone())))
+                .or_else(|| found.err())
                 .or_else(|| known.is_some_and(|gpu| gpu.excluded).then_some(Unfit::Excluded))
                 .or_else(|| is_unknown.then_some(Unfit::UnknownToDriver))
                 .or_else(|| mig_enabled.then_some(Unfit::MigEnabled)),
             path,
         }
+    }
+
+    /// Who took it out of service, and why.
+    pub fn drain(&self) -> Option<&Drain> {
+        if let Some(Unfit::Drained(drain)) = &self.unfit { Some(drain) } else { None }
     }
 
     /// The GPU's NUMA node, if it has one. Reads a file.

@@ -1,4 +1,4 @@
-//! Where the kernel and the NVIDIA driver show a node's devices.
+//! Where the kernel and the NVIDIA driver show a node's devices, and where gpushare keeps what outlives a reboot.
 
 use std::path::{Path, PathBuf};
 
@@ -14,6 +14,8 @@ pub struct Roots {
     pub proc: PathBuf,
     /// /sys
     pub sys: PathBuf,
+    /// /var/lib/gpushare
+    pub state: PathBuf,
 }
 
 impl Roots {
@@ -22,8 +24,13 @@ impl Roots {
         Roots::at(Path::new("/"))
     }
 
-    /// `dev`, `proc` and `sys` of a folder, for tests.
+    /// The same in a folder, for tests.
     pub fn at(folder: &Path) -> Roots {
-        Roots { dev: folder.join("dev"), proc: folder.join("proc"), sys: folder.join("sys") }
+        Roots {
+            dev: folder.join("dev"),
+            proc: folder.join("proc"),
+            sys: folder.join("sys"),
+            state: folder.join("var/lib/gpushare"),
+        }
     }
 }

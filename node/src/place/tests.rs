@@ -296,6 +296,26 @@ fn a_gpu_that_vanishes_takes_no_share_and_the_others_go_on() {
 }
 
 #[test]
+fn a_drained_gpu_takes_no_share_and_its_jobs_keep_theirs() {
+    let node = Place::new("");
+    assert_eq!(node.index(&job(1, 40)), 0);
+    let file = node.dir.path().join("var/lib/gpushare/drained");
+    std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+    std::fs::write(&file, "- zero 1 root the fan is broken\n- random 1 root hot\n").unwrap();
+    let found: Vec<u32> = (2..=5).map(|id| node.index(&job(id, 40))).collect();
+    assert_eq!(found, [1, 2, 1, 2]);
+    assert!(matches!(node.place(&job(1, 40)).unwrap(), Placed::Before(entry) if entry.gpus[0].index == 0));
+    assert_eq!(node.notices(&job(6, 40)).len(), 1, "only that a GPU is overcommitted, as no other was left");
+    assert_eq!(node.index(&whole(7, &[3])), 3, "Slurm gave it");
+    let follow = Place { config: config("Placement=follow"), ..node };
+    let allocated_gpu = NodeJob { percent: Some(50), ..job(8, 40) };
+    let error = follow.place(&allocated_gpu).unwrap_err().to_string();
+    assert_eq!(error, "Slurm names GPU 0, /dev/zero: drained by root: the fan is broken");
+    std::fs::write(&file, "").unwrap();
+    assert_eq!(follow.index(&NodeJob { percent: Some(50), ..job(9, 40) }), 0);
+}
+
+#[test]
 fn a_gpu_in_mig_mode_takes_no_share_and_is_left_to_slurm_as_a_whole() {
     let node = Place::new("");
     // The first GPU, /dev/zero, is 1:5.

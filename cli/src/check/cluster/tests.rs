@@ -5,8 +5,8 @@ use crate::check::finding::Status;
 use crate::slurm;
 
 fn cluster(settings: &str) -> Slurm {
-    let nodes = vec![slurm::node("NodeName=n1 Gres=gpu:a40:4 Partitions=p").unwrap()];
-    let partitions = vec![slurm::partition("PartitionName=p").unwrap()];
+    let nodes = vec![slurm::Node::read("NodeName=n1 Gres=gpu:a40:4 Partitions=p").unwrap()];
+    let partitions = vec![slurm::Partition::read("PartitionName=p").unwrap()];
     Slurm { settings: Settings::parse(settings), nodes, partitions, ..Slurm::default() }
 }
 

@@ -18,7 +18,8 @@ fn names<T: FromIterator<String>>(names: &[&str]) -> T {
 
 /// Two nodes, a partition `course`, a reservation, and what the database has.
 fn cluster() -> Slurm {
-    let node = |name| slurm::node(&format!("NodeName={name} Gres=gpu:a40:4,mps:400 State=IDLE")).unwrap();
+    let node =
+        |name| slurm::Node::read(&format!("NodeName={name} Gres=gpu:a40:4,mps:400 State=IDLE")).unwrap();
     Slurm {
         qoses: Qoses { names: names(&["QOS_Lafferty", "two words"]), ..Qoses::default() },
         accounts: Accounts {
@@ -28,7 +29,7 @@ fn cluster() -> Slurm {
         },
         nodes: vec![node("titan1"), node("titan2")],
         partitions: vec![Partition { name: "course".into(), ..Partition::default() }],
-        reservations: vec![slurm::reservation("ReservationName=jhl_homework_2").unwrap()],
+        reservations: vec![slurm::Reservation::read("ReservationName=jhl_homework_2").unwrap()],
         ..Slurm::default()
     }
 }
@@ -138,7 +139,7 @@ fn every_name_that_nothing_has_is_named_with_the_one_that_is_meant() {
 fn a_gres_that_nodes_have_can_not_stand_for_memory() {
     let text = "Placement=own\nUnitsPerGpu=100\nMemPerUnit=400\nShareGRES=shares\nMemoryGRES=gpumem";
     let judge = |gres: &str| {
-        let nodes = vec![slurm::node(&format!("NodeName=n1 Gres={gres}")).unwrap()];
+        let nodes = vec![slurm::Node::read(&format!("NodeName=n1 Gres={gres}")).unwrap()];
         shown(&types::findings(&Config::parse(text).unwrap(), &Slurm { nodes, ..cluster() }))
     };
     assert_eq!(judge("shares:400"), [""; 0]);
@@ -176,7 +177,7 @@ fn a_type_is_told_once_however_it_is_spelled() {
 fn types_that_nodes_spell_with_capitals_have_the_line_to_add() {
     let typed = slurm::qoses::Typed { gres_types: names(&["h100"]), ..slurm::qoses::Typed::default() };
     let slurm = Slurm {
-        nodes: vec![slurm::node("NodeName=n1 Gres=gpu:H100:4").unwrap()],
+        nodes: vec![slurm::Node::read("NodeName=n1 Gres=gpu:H100:4").unwrap()],
         qoses: Qoses { typed: [("q".to_owned(), typed)].into(), names: names(&["q"]), ..Qoses::default() },
         ..Slurm::default()
     };
@@ -204,7 +205,7 @@ fn types_that_nodes_spell_with_capitals_have_the_line_to_add() {
             ..slurm::qoses::Typed::default()
         };
         let slurm = Slurm {
-            nodes: vec![slurm::node("NodeName=n1 Gres=gpu:H100:4").unwrap()],
+            nodes: vec![slurm::Node::read("NodeName=n1 Gres=gpu:H100:4").unwrap()],
             qoses: Qoses {
                 typed: [("q".to_owned(), typed)].into(),
                 names: names(&["q"]),

@@ -11,8 +11,8 @@ fn cluster(settings: &str, qoses: &[(&str, &str)]) -> Slurm {
     let partitions = ["PartitionName=p", "PartitionName=a AllowQos=qa", "PartitionName=h AllowQos=qh"];
     let mut slurm = Slurm {
         settings: Settings::parse(settings),
-        nodes: nodes.into_iter().filter_map(slurm::node).collect(),
-        partitions: partitions.into_iter().filter_map(slurm::partition).collect(),
+        nodes: nodes.into_iter().filter_map(slurm::Node::read).collect(),
+        partitions: partitions.into_iter().filter_map(slurm::Partition::read).collect(),
         ..Slurm::default()
     };
     for (name, gres_types) in qoses {
@@ -89,7 +89,7 @@ fn a_partitions_qos_that_takes_the_place_of_a_jobs_is_named() {
     let both = "a40,h100";
     let made = |partition: &str, own: &str| {
         let mut slurm = cluster(COUNTED, &[("q1", both), ("q2", both), ("own", own)]);
-        slurm.partitions.push(slurm::partition(partition).unwrap());
+        slurm.partitions.push(slurm::Partition::read(partition).unwrap());
         slurm
     };
     let of = |slurm: &Slurm| -> Vec<Finding> {
@@ -122,14 +122,15 @@ fn an_exemption_that_outlives_its_reservation_is_wrong() {
         "ReservationName=course3 Flags=MAINT",
         "ReservationName=other Flags=NO_HOLD_JOBS_AFTER_END",
     ];
-    slurm.reservations = lines.into_iter().filter_map(slurm::reservation).collect();
+    slurm.reservations = lines.into_iter().filter_map(slurm::Reservation::read).collect();
     let wrong = found("ExemptReservations=course*", &slurm);
     assert!(wrong.len() == 1 && wrong.iter().all(is_wrong), "{wrong:?}");
     assert!(wrong.iter().all(|finding| finding.said.starts_with("course1, course2 has ")), "{wrong:?}");
     assert_eq!(found("# none", &slurm), []);
     let shares = found("ShareReservations=course", &slurm);
     assert!(matches!(shares.as_slice(), [one] if one.about == "ShareReservations"), "{shares:?}");
-    slurm.reservations = slurm::reservation("ReservationName=course4 Flags=FLEX,MAINT").into_iter().collect();
+    slurm.reservations =
+        slurm::Reservation::read("ReservationName=course4 Flags=FLEX,MAINT").into_iter().collect();
     for key in ["ShareReservations=course", "ExemptReservations=course*"] {
         let flex = found(key, &slurm);
         assert!(matches!(flex.as_slice(), [one] if one.said.starts_with("course4 has FLEX:")), "{flex:?}");

@@ -70,7 +70,7 @@ fn stack(line: Option<&str>) -> Plugstack {
 #[test]
 fn a_compute_node_requires_the_fence_and_a_login_node_need_not() {
     let settings = Settings::parse("PluginDir = /nowhere\nSLURM_VERSION = 24.11.5\n");
-    let node = crate::slurm::node("NodeName=n1 Version=24.11.5").unwrap();
+    let node = crate::slurm::Node::read("NodeName=n1 Version=24.11.5").unwrap();
     let wrong = |findings: Vec<Finding>| -> Vec<bool> {
         findings.iter().map(|finding| matches!(finding.status, Status::Wrong(_))).collect()
     };
@@ -89,7 +89,7 @@ fn a_compute_node_requires_the_fence_and_a_login_node_need_not() {
 #[test]
 fn what_becomes_of_jobs_is_said() {
     let settings = Settings::parse("PluginDir = /nowhere\nSLURM_VERSION = 24.11.5\n");
-    let node = crate::slurm::node("NodeName=n1 Version=24.11.5").unwrap();
+    let node = crate::slurm::Node::read("NodeName=n1 Version=24.11.5").unwrap();
     for (line, on_a_node, on_a_login_node) in [
         ("required spank_gpushare.so", "no job starts here", "no job can be submitted here"),
         (

@@ -110,7 +110,7 @@ fn a_type_is_called_as_it_is_called_elsewhere() {
     }
     let config = Config::parse("QOS=x GPUs=a40:1").unwrap();
     let slurm = |gres| Slurm {
-        nodes: vec![slurm::node(&format!("NodeName=n1 Gres={gres}")).unwrap()],
+        nodes: vec![slurm::Node::read(&format!("NodeName=n1 Gres={gres}")).unwrap()],
         ..Slurm::default()
     };
     for (gres, model, gres_type) in [

@@ -1,5 +1,4 @@
-//! Which GPUs a running job has on each node: from this node's ledger, otherwise from a node's collected report,
-//! otherwise from slurmctld.
+//! Which GPUs a running job has on each node: from this node's ledger, otherwise from slurmctld.
 
 use std::path::Path;
 
@@ -27,19 +26,19 @@ pub struct Place {
     pub memory: Option<u32>,
     /// For how many seconds the job was not seen to use its GPUs, if `gpushare metrics` checks that.
     pub idle: Option<u64>,
-    /// `ledger`, `collected` or `slurmctld`.
+    /// `ledger` or `slurmctld`.
     pub source: &'static str,
 }
 
 /// The places of a running job, and notes about what is unknown here. Empty without GPUs.
-pub fn find(job: &Row, collected: Option<&Path>, conf: Option<&Path>) -> (Vec<Place>, Vec<String>) {
+pub fn find(job: &Row, conf: Option<&Path>) -> (Vec<Place>, Vec<String>) {
     let mut notes = Vec::new();
     if !job.tres.keys().any(|name| name.starts_with("gres/")) {
         return (Vec::new(), notes);
     }
     let of_slurm = ask("scontrol", &["-a", "-d", "show", "job", &job.id.to_string()]);
     let of_slurm = of_slurm.map_or_else(|_| Vec::new(), |text| placed::jobs(&text));
-    let of_cluster = cluster::around(&job.node_list, of_slurm.clone(), collected, conf);
+    let of_cluster = cluster::around(&job.node_list, of_slurm.clone(), conf);
     let of_cluster = of_cluster.unwrap_or_else(|reason| {
         notes.push(reason.to_string());
         cluster::Cluster::default()
@@ -81,7 +80,7 @@ fn in_cluster(id: u32, name: &str, cluster: &cluster::Cluster) -> Option<Place> 
         gpus: job.gpus.clone(),
         units: job.units,
         capacity: capacity.filter(|_| job.units.is_some()),
-        source: if node.age.is_some() { "collected" } else { "slurmctld" },
+        source: "slurmctld",
         ..Place::default()
     })
 }

@@ -248,21 +248,14 @@ fn place(place: &Place, job: &str, user: &str) -> String {
     }));
     let unknown = if gpus.is_empty() {
         format!(
-            "; which GPU only the node knows: --collected DIR, or as {user}, `srun --jobid={job} --overlap gpushare \
+            "; which GPU only the node knows: as {user}, `srun --jobid={job} --overlap gpushare \
              explain {job}`"
         )
     } else {
         String::new()
     };
-    format!("  {node}: {} (from {}){unknown}", parts.join(", "), from(source))
-}
-
-fn from(source: &str) -> &'static str {
-    match source {
-        "ledger" => "this node's ledger",
-        "collected" => "the node's last report",
-        _ => "slurmctld",
-    }
+    let from = if *source == "ledger" { "this node's ledger" } else { source };
+    format!("  {node}: {} (from {from}){unknown}", parts.join(", "))
 }
 
 fn time(seconds: u64) -> String {
@@ -372,7 +365,7 @@ job 7 of alice waits (QOSGrpGRES): the jobs of its QOS together have reached a l
             ),
             (
                 Place { gpus: Vec::new(), capacity: None, source: "slurmctld", ..share },
-                "  n1: a share of 40 units (from slurmctld); which GPU only the node knows: --collected DIR, or as \
+                "  n1: a share of 40 units (from slurmctld); which GPU only the node knows: as \
                  alice, `srun --jobid=7 --overlap gpushare explain 7`",
             ),
         ] {

@@ -1,13 +1,13 @@
 use super::super::tests::slurm;
 use super::*;
-use crate::slurm::{node, partition};
+use crate::slurm::{Node, Partition};
 
 #[test]
 fn partitions_with_gpus_bill_by_type() {
     let config = Config::parse("GpuWeight=a40:1,h100:7.5").unwrap();
     let billed = |weights: &str| {
         let slurm = Slurm {
-            partitions: vec![partition(&format!("PartitionName=p {weights}")).unwrap()],
+            partitions: vec![Partition::read(&format!("PartitionName=p {weights}")).unwrap()],
             ..slurm(&[])
         };
         let bills = billing(&config, &slurm);
@@ -34,8 +34,8 @@ fn a_unit_of_a_share_bills_its_part_of_the_gpu() {
     let line = |rules: &str, nodes: &[&str], weights: &str| {
         let config = Config::parse(rules).unwrap();
         let slurm = Slurm {
-            nodes: nodes.iter().map(|text| node(&format!("{text} Partitions=p")).unwrap()).collect(),
-            partitions: vec![partition(&format!("PartitionName=p {weights}")).unwrap()],
+            nodes: nodes.iter().map(|text| Node::read(&format!("{text} Partitions=p")).unwrap()).collect(),
+            partitions: vec![Partition::read(&format!("PartitionName=p {weights}")).unwrap()],
             ..slurm(&[])
         };
         let said = |bill: Bill| {
@@ -176,10 +176,10 @@ fn shares_are_spread_over_the_nodes_of_a_partition() {
     let two = ["NodeName=n1 Gres=gpushare:320 Partitions=p,q", "NodeName=n2 Gres=gpushare:320 Partitions=p"];
     let found = |rules: &str, nodes: &[&str], more: &str, parameters: &str| -> Vec<String> {
         let slurm = Slurm {
-            nodes: nodes.iter().map(|text| node(text).unwrap()).collect(),
+            nodes: nodes.iter().map(|text| Node::read(text).unwrap()).collect(),
             partitions: vec![
-                partition(&format!("PartitionName=p {more}")).unwrap(),
-                partition("PartitionName=q").unwrap(),
+                Partition::read(&format!("PartitionName=p {more}")).unwrap(),
+                Partition::read("PartitionName=q").unwrap(),
             ],
             ..slurm(&[("SelectTypeParameters", parameters)])
         };

@@ -4,7 +4,7 @@ use super::super::{Wanted, columns, json, local};
 use super::*;
 use gpushare_node::foreign::Foreign;
 use gpushare_node::foreign::Usage;
-use gpushare_node::gpu::DeviceNumber;
+use gpushare_node::gpu::{Detail, DeviceNumber, Drain, Unfit};
 use gpushare_node::job::JobKey;
 use gpushare_node::ledger::Used;
 use gpushare_node::ledger::{Damage, Garbage};
@@ -22,9 +22,18 @@ fn gpu(index: u32) -> Gpu {
     }
 }
 
+fn detail(index: u32) -> Detail {
+    let Gpu { path, number, uuid, .. } = gpu(index);
+    Detail { index, path, number: Some(number), uuid, pci: None, model: None, gres_type: None, unfit: None }
+}
+
 fn entry(id: u32, holding: Holding, gpus: &[u32]) -> Entry {
     let gpus = gpus.iter().map(|index| gpu(*index)).collect();
     Entry { holding, gpus, since: 1000, ..Entry::without_gpus(JobKey { id, restart: 1 }, 2001) }
+}
+
+fn details() -> Vec<Detail> {
+    (0..4).map(detail).collect()
 }
 
 fn status() -> Status {
@@ -32,7 +41,7 @@ fn status() -> Status {
     let jobs = vec![entry(7, share(50), &[0]), entry(8, share(40), &[0]), entry(9, Holding::Whole, &[1, 2])];
     Status {
         node: "n1".to_owned(),
-        gpus: local::totals((0..4).map(gpu).collect(), &[80; 4], &jobs, &Measured::default()),
+        gpus: local::totals(&details(), &[80; 4], &jobs, &Measured::default()),
         jobs,
         users: [(2001, "al\"ice".to_owned())].into(),
         failures: vec![(11, "no \\room".to_owned())],
@@ -106,12 +115,35 @@ an entry that can't be read: '12': another version of gpushare wrote it, in form
         ..status()
     };
     assert_eq!(tables(&empty), "no jobs of yours on this node\n");
-    let off = Status { gpus: local::totals(vec![gpu(0)], &[], &[], &Measured::default()), ..empty };
+    let off = Status { gpus: local::totals(&[detail(0)], &[], &[], &Measured::default()), ..empty };
     let said = tables(&off);
     assert!(
         said.ends_with("records no jobs on this node (Placement is off); squeue -w shows them\n"),
         "{said}"
     );
+}
+
+#[test]
+fn a_drained_gpu_is_shown_with_who_why_and_how_long_and_has_nothing_free() {
+    let now = status().now;
+    let drain = Drain {
+        uuid: "-".to_owned(),
+        place: "nvidia3".to_owned(),
+        since: now - 2 * 86_400,
+        user: "root".to_owned(),
+        reason: "the fan \u{9b}is broken".to_owned(),
+    };
+    let mut details = details();
+    details[3].unfit = Some(Unfit::Drained(Box::new(drain)));
+    let gpus = local::totals(&details, &[80; 4], &status().jobs, &Measured::default());
+    let status = Status { gpus, daemons: vec![], garbage: vec![], failures: vec![], ..status() };
+    let text = tables(&status);
+    assert!(text.contains("3  /dev/nvidia3             -      0     0  80"), "{text}");
+    assert!(text.ends_with("GPU 3 is drained for 2 days by root: the fan \\u{9b}is broken\n"), "{text}");
+    let gpu = &object(&status)["gpus"][3];
+    assert_eq!(gpu["free"], 0);
+    assert!(gpu["fault"].as_str().unwrap().ends_with("by root: the fan \u{9b}is broken"), "{gpu}");
+    assert!(parsable_gpus(&status).lines().last().unwrap().contains("days by root: the fan "));
 }
 
 fn measured() -> Status {
@@ -130,7 +162,7 @@ fn measured() -> Status {
     let jobs = vec![entry(7, limited, &[0]), entry(9, Holding::Whole, &[1])];
     let told = Measured { limits: false, gpus: vec![busy, faulty] };
     Status {
-        gpus: local::totals((0..4).map(gpu).collect(), &[80; 4], &jobs, &told),
+        gpus: local::totals(&details(), &[80; 4], &jobs, &told),
         jobs,
         failures: vec![],
         garbage: vec![],
@@ -208,8 +240,8 @@ fn foreign_processes_and_idle_jobs_are_shown() {
     let expected = "JOB    USER  GPU  UNITS        TIME    MIB  IDLE
   7  al\"ice    0     20  2-03:04:05  20250  1:05
   9  al\"ice    1  whole  2-03:04:05      -     -
-GPU 3 takes no shares, NVML says: must|be reset
 GPU 0 has foreign processes, in none of its jobs: 4711 (user 2002), 4712 (user 2003, job 8)
+GPU 3 takes no shares, NVML says: must|be reset
 ";
     assert!(text.ends_with(expected), "{text}");
     assert!(parsable_jobs(&status).contains("|20250|65|183845||\n"));

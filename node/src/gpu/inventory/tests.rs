@@ -45,7 +45,7 @@ fn what_the_driver_says_is_found_by_minor() {
     let line = |detail: &Detail| {
         let Detail { uuid, pci, model, unfit, .. } = detail;
         let text = |field: &Option<String>| field.as_deref().unwrap_or("-").to_owned();
-        (text(uuid), text(pci), text(model), detail.numa(&fake.roots), *unfit)
+        (text(uuid), text(pci), text(model), detail.numa(&fake.roots), unfit.clone())
     };
     let owned = |uuid: &str, pci: &str, model: &str, numa| {
         (uuid.to_owned(), pci.to_owned(), model.to_owned(), numa, None)
@@ -81,7 +81,7 @@ fn auto_is_every_numbered_node_and_not_the_drivers_others() {
 fn a_gpu_that_vanishes_keeps_its_index_and_the_others_go_on() {
     let fake = Fake::new();
     let found = inventory(&listed("/dev/null,/dev/no-such-gpu,/etc/passwd,/dev/zero"), &fake.roots).unwrap();
-    let unfit: Vec<Option<Unfit>> = found.details.iter().map(|detail| detail.unfit).collect();
+    let unfit: Vec<Option<Unfit>> = found.details.iter().map(|detail| detail.unfit.clone()).collect();
     assert_eq!(unfit, [None, Some(Unfit::Missing(io::ErrorKind::NotFound)), Some(Unfit::NoDevice), None]);
     assert_eq!(found.count(), 4);
     assert_eq!(found.gpus().iter().map(|gpu| gpu.index).collect::<Vec<_>>(), [0, 3]);
@@ -152,7 +152,7 @@ fn a_gpu_in_mig_mode_takes_no_share_and_its_parts_keep_their_indices() {
                  Name=gpu File=/dev/zero\n";
     let found = inventory(&counted(parts), &fake.roots).unwrap();
     assert_eq!(names(&found), ["full", "full", "zero"]);
-    let unfit: Vec<Option<Unfit>> = found.details.iter().map(|detail| detail.unfit).collect();
+    let unfit: Vec<Option<Unfit>> = found.details.iter().map(|detail| detail.unfit.clone()).collect();
     assert_eq!(unfit, [Some(Unfit::MigEnabled), Some(Unfit::MigEnabled), None]);
     for (autodetect, files, counts_parts) in [
         ("nvml", "/dev/null,/dev/zero", true),
@@ -209,7 +209,7 @@ fn a_gpu_that_the_driver_excludes_takes_no_share_and_nvml_does_not_count_it() {
     fake.information("0000:01:00.0", excluded);
     let seen = |files: &Files| {
         let found = inventory(files, &fake.roots).unwrap();
-        let unfit: Vec<_> = found.details.iter().map(|detail| detail.unfit).collect();
+        let unfit: Vec<_> = found.details.iter().map(|detail| detail.unfit.clone()).collect();
         (names(&found), unfit)
     };
     let both = (vec!["nvidia3".to_owned(), "nvidia5".to_owned()], vec![Some(Unfit::Excluded), None]);
