@@ -62,7 +62,7 @@ pub fn remark(remark: &Remark) -> Option<String> {
         Remark::Passed(refusal, Because::Warn) => {
             let number = refusal.rule.number();
             let accepted = match (refusal.rule, refusal.denied) {
-                (Rule::BeyondLimit, false) => "accepted anyway",
+                (Rule::BeyondLimit, false) => "accepted, but cancel it and request less",
                 (Rule::BeyondLimit, true) => "Slurm itself rejects it (DenyOnLimit)",
                 _ => "accepted for now",
             };
@@ -106,8 +106,8 @@ fn fault(refusal: &Refusal) -> String {
         Rule::TypeMissing if limited => format!("{whose} limits GPU types; '{asked}' has no type"),
         Rule::TypeMissing => format!("{whose} requires a GPU type; '{asked}' has no type"),
         Rule::TypeUnknown => format!(
-            "{whose} requires a GPU type that Slurm counts; it doesn't count the type in '{asked}' (if nodes have that \
-             type, your administrator must add it to AccountingStorageTRES)"
+            "{whose} requires a GPU type that Slurm counts; it doesn't count the one in '{asked}': a typo, or missing in \
+             AccountingStorageTRES"
         ),
         Rule::TypeForeign => format!("{whose} has no GPUs of the type in '{asked}'"),
         Rule::Unreadable => {
@@ -185,7 +185,7 @@ fn fault(refusal: &Refusal) -> String {
         Rule::WholeGpu if refusal.ground == Ground::Partition(Vec::new()) => {
             format!("specify the partition for '{asked}': the reservation may be in one for shares only")
         }
-        Rule::WholeGpu => format!("{whose} is for shares of GPUs only; '{asked}' is not a share"),
+        Rule::WholeGpu => format!("{whose} is for shares of GPUs only; '{asked}' requests whole GPUs"),
         Rule::GpuMissing if refusal.ground == Ground::Partition(Vec::new()) => {
             "specify the partition for a job without a GPU: the reservation may be in one for GPUs only"
                 .to_owned()
