@@ -49,11 +49,11 @@ pub struct Policy {
 }
 
 impl Policy {
-    /// The GRES for shares of a GPU.
+    /// The GRES for shares of a GPU, the site's own first.
     pub(super) fn share_names(&self) -> impl Iterator<Item = &[u8]> {
         const SLURMS: [&[u8]; 2] = [b"mps", b"shard"];
         let own = self.share_gres.0.as_bytes();
-        SLURMS.into_iter().chain(Some(own).filter(|own| !SLURMS.contains(own)))
+        std::iter::once(own).chain(SLURMS.into_iter().filter(move |name| *name != own))
     }
 
     pub(super) fn is_share(&self, name: &[u8]) -> bool {
