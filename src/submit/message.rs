@@ -106,8 +106,8 @@ fn fault(refusal: &Refusal) -> String {
         Rule::TypeMissing if limited => format!("{whose} limits GPU types; '{asked}' has no type"),
         Rule::TypeMissing => format!("{whose} requires a GPU type; '{asked}' has no type"),
         Rule::TypeUnknown => format!(
-            "{whose} requires a GPU type that Slurm counts; it doesn't count the one in '{asked}': a typo, or missing in \
-             AccountingStorageTRES"
+            "{whose} requires a GPU type that Slurm counts; it doesn't count the one in '{asked}': a typo, or missing \
+             in AccountingStorageTRES"
         ),
         Rule::TypeForeign => format!("{whose} has no GPUs of the type in '{asked}'"),
         Rule::Unreadable => {
