@@ -139,7 +139,7 @@ def test_of_two_commands_the_second_waits_and_nothing_is_lost(node, chosen):
     # Now nothing is left.
     job = node.sbatch(chosen.half_gpu)
     assert node.finished(job) == "FAILED"
-    assert "every GPU is held whole by a job or can't be used" in node.output(job)
+    assert "every GPU is allocated whole to a job or can't be used" in node.output(job)
     assert resume(node, "0,1,2,3").returncode == 0
     assert node.start(chosen.half_gpu)[1] == "0"
 
