@@ -84,6 +84,8 @@ def test_each_file_is_in_its_package(out, tmp_path, builds):
     for name in ("gpushare", "gpushare-slurmd"):
         assert debs[name].pop(f"/usr/share/lintian/overrides/{name}")
     assert rpms["gpushare"].pop("/usr/share/licenses/gpushare/LICENSE")
+    text = "/usr/share/{}/gpushare/THIRD-PARTY".format
+    rpms["gpushare"][text("doc")] = rpms["gpushare"].pop(text("licenses"))
     zsh = "/usr/share/zsh/{}/_gpushare".format
     rpms["gpushare"][zsh("vendor-completions")] = rpms["gpushare"].pop(zsh("site-functions"))
     assert debs == rpms
@@ -106,6 +108,64 @@ def test_each_file_is_in_its_package(out, tmp_path, builds):
         for path, (mode, owner, leads) in content.items():
             program = path.startswith(("/usr/bin/", "/usr/sbin/"))
             assert (mode, owner, leads) == ("-rwxr-xr-x" if program else "-rw-r--r--", "root:root", ""), path
+
+
+def test_the_code_of_others_is_named_with_its_license(builds):
+    """Each crate that leaves its name in a plugin or program: panics name its files."""
+    text = (builds / "THIRD-PARTY").read_text()
+    named = set(re.findall(r"(?m)^([a-z][a-z0-9_-]*) [0-9]+\.[0-9.]+ +[A-Z]", text))
+    assert str(Path.home()) not in text and str(TOP) not in text
+    assert {"zmij", "strsim", "plotters", "libloading", "parking_lot", "libc"} <= named
+    assert not {name for name in named if name.startswith(("gpushare", "slurm"))}
+    assert not {"serde_derive", "bindgen", "proptest"} & named
+    seen = set()
+    for path in builds.iterdir():
+        seen |= {name.decode() for name in re.findall(rb"/crates/([a-z0-9_-]+?)-[0-9]+\.[0-9]+", path.read_bytes())}
+    assert "parking_lot_core" in seen and seen <= named
+    for words in ("MIT OR Apache-2.0", "Permission is hereby granted", "Apache License", "ISC"):
+        assert words in text
+    static = "INTERP" not in run("readelf", "-lW", builds / "gpushare-prolog")
+    assert static == ("GNU LESSER GENERAL PUBLIC LICENSE" in text)
+    # What the copyright file, and the spec, say of all of them.
+    spec = re.search(r"(?m)^License: +(.*)$", (TOP / "packaging/rpm/gpushare.spec").read_text()).group(1)
+    licenses = set(re.findall(r"(?m)^[a-z][a-z0-9_-]* [0-9]+\.[0-9.]+ +(\S.*?)  +[0-9]", text))
+    alike = {"Apache-2.0 OR MIT": "MIT OR Apache-2.0"}
+    words = {alike.get(license, license) for license in licenses} | {"GPL-2.0-or-later", "LGPL-2.1-or-later"}
+    assert {part.strip("()") for part in spec.split(" AND ")} == words
+
+
+FAKE_CARGO = """#!/bin/sh
+case $1 in
+tree)
+    printf '%s\\n' 'a v1.0.0|MIT|https://h/a' 'a-too v1.1.0|MIT|https://h/a.git' \\
+        'b v2.0.0|MIT|https://h/b' 'ours v1 (/x)|GPL|' ;;
+metadata) for name in a a-too b; do printf '{"manifest_path":"%s/%s/Cargo.toml"}' "$HERE" $name; done ;;
+esac
+"""
+
+
+def test_a_crate_without_a_license_stops_the_build(tmp_path):
+    """Unless another crate of its repository, with the same license, has the text."""
+    for name, version in (("a", "1.0.0"), ("a-too", "1.1.0"), ("b", "2.0.0")):
+        (tmp_path / name).mkdir()
+        manifest = f'[package]\nname = "{name}"\nversion = "{version}"\n[lib]\nname = "c"\n'
+        (tmp_path / name / "Cargo.toml").write_text(manifest)
+    (tmp_path / "cargo").write_text(FAKE_CARGO)
+    (tmp_path / "cargo").chmod(0o755)
+    (tmp_path / "a/LICENSE").write_text("The license of a\r\n")
+
+    def made():
+        where = os.environ | {"PATH": f"{tmp_path}:{os.environ['PATH']}", "HERE": str(tmp_path)}
+        return subprocess.run([TOP / "packaging/third-party", "no"], env=where, capture_output=True, text=True)
+
+    done = made()
+    assert done.returncode != 0
+    assert done.stderr == "third-party: the crate b 2.0.0 (license: 'MIT') has no text of its license\n"
+    (tmp_path / "b/COPYING").write_text("The license of b\n")
+    done = made()
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.count("The license of a\n") == 1 and done.stdout.count("The license of b\n") == 1
+    assert "\n1. a 1.0.0, a-too 1.1.0\n" in done.stdout and "ours" not in done.stdout
 
 
 SCRIPTS = {
