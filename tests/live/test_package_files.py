@@ -313,6 +313,20 @@ def test_other_packages_of_slurm(folder, names, builds, tmp_path):
     assert f"{folder}/job_submit_gpushare.so" in deb_content(found["gpushare-slurmctld"])
 
 
+def test_a_repository_around_the_sources_is_not_theirs(tmp_path):
+    """Its last commit says nothing of when gpushare changed, and is no source to distribute."""
+    source = sources(tmp_path)
+    run("git", "init", "-q", tmp_path)
+    commit = ["git", "-C", tmp_path, "-c", "user.name=a", "-c", "user.email=a@b", "commit", "-q", "--allow-empty", "-m"]
+    run(*commit, "a distribution's")
+    os.utime(source / "CHANGELOG.md", (1_600_000_000, 1_600_000_000))
+    script = ". packaging/packages.sh; SLURM_VERSION=24.11.5; find_versions; echo $SOURCE_DATE_EPOCH"
+    done = subprocess.run(["bash", "-c", script], cwd=source, env={"PATH": os.environ["PATH"]}, capture_output=True)
+    assert done.stdout == b"1600000000\n", done.stderr
+    done = subprocess.run([source / "packaging/dist"], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (1, "dist: needs a clone of gpushare\n")
+
+
 def refused(kind, source, tmp_path, **variables):
     """The line with which a build is refused; it makes nothing."""
     done = packages.run_build(kind, source, RELEASE, tmp_path / "out", **variables)
@@ -330,6 +344,13 @@ def test_what_can_not_be_right_is_not_built(kind, builds, tmp_path):
     assert said.endswith("SLURM_VERSION can't be '24.11'")
     said = refused(kind, TOP, tmp_path, BUILT=str(builds), SLURM_INCLUDE_DIR="/no/such")
     assert said == "packaging/headers: SLURM_INCLUDE_DIR is '/no/such', but there is no slurm/slurm.h in it"
+    (tmp_path / "source/slurm").mkdir(parents=True)
+    (tmp_path / "source/slurm/slurm.h").touch()
+    said = refused(kind, TOP, tmp_path, BUILT=str(builds), SLURM_INCLUDE_DIR=str(tmp_path / "source"))
+    assert said == (
+        f"packaging/headers: {tmp_path}/source has slurm/slurm.h, but no slurm/slurm_version.h: these are sources; "
+        "run ./configure --without-munge there first, or install Slurm's development package"
+    )
     assert "is not there: run make first" in refused(kind, TOP, tmp_path, BUILT="/no/such")
     # A file that is new in packaging/install, and in no package.
     source = sources(tmp_path)
@@ -496,6 +517,26 @@ def test_a_running_job_keeps_its_fence_though_slurmd_is_stopped(kind, out):
     """)
     assert "gpushare-slurmd: Slurm still needs it, and would fail: running jobs with GPUs (7). First take" in said
     assert [line for line in said.splitlines() if line.startswith("=")] == ["=0", "=1", "=0"], said
+
+
+def test_a_refused_removal_is_remembered_and_can_be_undone(out):
+    """dpkg would remove the package when its opposite is installed; not while a job runs."""
+    said = in_a_root("deb", out, """
+        INSTALL gpushare gpushare-slurmd
+        mkdir -p /run/gpushare/jobs; touch /run/gpushare/jobs/7
+        REMOVE gpushare-slurmd
+        INSTALL gpushare-client
+        ls /etc/slurm/prolog.d
+        rm /run/gpushare/jobs/7
+        echo gpushare-slurmd install | dpkg --set-selections
+        INSTALL gpushare-client
+        dpkg-query -W -f '${db:Status-Abbrev} ${Package}\\n' gpushare-slurmd gpushare-client
+    """)
+    assert said.count("gpushare-slurmd: Slurm still needs it, and would fail: running jobs with GPUs (7). First") == 2
+    undo = "\ngpushare-slurmd: dpkg remembers the removal, for a later dpkg -i; to cancel it: "
+    assert said.count(undo + "echo gpushare-slurmd install | dpkg --set-selections\n") == 2, said
+    assert [line for line in said.splitlines() if line.startswith("=")] == ["=0", "=1", "=1", "=1"], said
+    assert "\n50-gpushare\n" in said and "ii  gpushare-slurmd" in said and "ii  gpushare-client" not in said, said
 
 
 def test_a_login_node_that_becomes_a_compute_node_has_its_fence(out):
