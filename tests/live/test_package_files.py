@@ -236,6 +236,11 @@ def test_packages_ask_for_their_slurm(out):
         "slurm" in word for word in relations(rpms["gpushare"], "requires") if not word.startswith("config(")
     )
     assert not any(relations(path, "obsoletes") for path in rpms.values())
+    for name, path in rpms.items():
+        scripts = run("rpm", "-qp", "--qf", "[%{REQUIREFLAGS:deptype} %{REQUIRENAME}\n]", path).splitlines()
+        for program in ("coreutils", "diffutils", "grep", "sed"):
+            [kinds] = [line.split()[0] for line in scripts if line.endswith(f" {program}")]
+            assert {"post", "preun", "postun"} <= set(kinds.split(",")), (name, kinds)
 
 
 def test_packages_ask_for_the_libraries_that_their_programs_need(out, builds):
