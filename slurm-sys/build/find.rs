@@ -1,6 +1,6 @@
 //! Finds Slurm's headers: `SLURM_INCLUDE_DIR`, then pkg-config, then /usr/include; otherwise one message lists what it
-//! tried. A directory counts if it has the landmark slurm/slurm.h; without slurm/slurm_version.h, which configure makes, it
-//! is refused.
+//! tried. A directory counts if it has the landmark slurm/slurm.h. It is refused without slurm/slurm_version.h, which
+//! configure makes.
 
 use std::path::{Path, PathBuf};
 
@@ -11,7 +11,8 @@ const CONFIGURED: &str = "slurm/slurm_version.h";
 /// The folder of Slurm's headers.
 ///
 /// # Errors
-/// `SLURM_INCLUDE_DIR` names a directory without the headers, they are in none of the usual places, or they are sources.
+/// `SLURM_INCLUDE_DIR` names a directory without the headers, they are in none of the usual places, or configure has not
+/// run.
 pub fn include_dir() -> Result<PathBuf, String> {
     if let Some(named) = env(VARIABLE) {
         let dir = PathBuf::from(named);
