@@ -79,7 +79,8 @@ find_versions() {
     # The next versions that are no longer the same micro release, or no longer the same release.
     NEXT_MICRO=$SLURM_RELEASE.$((10#${BASH_REMATCH[3]} + 1))
     NEXT_RELEASE=${BASH_REMATCH[1]}.$(printf '%02d' $((10#${BASH_REMATCH[2]} + 1)))
-    : "${SOURCE_DATE_EPOCH:=$(git log -1 --format=%ct 2>/dev/null || stat -c %Y CHANGELOG.md)}"
+    # Not the time of a repository that has these sources in a subdirectory.
+    : "${SOURCE_DATE_EPOCH:=$({ [[ -e .git ]] && git log -1 --format=%ct 2>/dev/null; } || stat -c %Y CHANGELOG.md)}"
     export SOURCE_DATE_EPOCH
 }
 

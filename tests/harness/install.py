@@ -15,7 +15,7 @@ def built(release, folder):
     folder.mkdir()
     for plugin in PLUGINS:
         shutil.copy(source / f"{plugin}.so", folder / f"lib{plugin}.so")
-    for program in PROGRAMS:
+    for program in [*PROGRAMS, "THIRD-PARTY"]:
         shutil.copy(source / program, folder / program)
     return folder
 

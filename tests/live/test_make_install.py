@@ -69,7 +69,7 @@ def test_everything_is_in_its_place(tree):
     expected |= {f"usr/lib/systemd/system/{unit}": 0o644 for unit in units}
     expected |= {"usr/lib/systemd/system-preset/90-gpushare.preset": 0o644}
     docs = [path.relative_to(TOP / "docs") for path in (TOP / "docs").rglob("*") if path.is_file()]
-    expected |= {f"usr/share/doc/gpushare/{path}": 0o644 for path in [*docs, "gpushare.conf"]}
+    expected |= {f"usr/share/doc/gpushare/{path}": 0o644 for path in [*docs, "gpushare.conf", "THIRD-PARTY"]}
     links = {"etc/slurm/prolog.d/50-gpushare": "/usr/sbin/gpushare-prolog"}
     links |= {"etc/slurm/epilog.d/50-gpushare": "/usr/sbin/gpushare-epilog"}
     assert files(tree) == set(expected) | set(links)
@@ -120,7 +120,7 @@ def test_a_plugin_that_is_in_use_stays_whole(tree, built, tmp_path):
     changed = {name for name in files(tree) if after[name] != before[name]}
     assert changed == {f"usr/lib/slurm/{plugin}.so" for plugin in install.PLUGINS} | {
         f"usr/sbin/{program}" for program in install.PROGRAMS if program != "gpushare"
-    } | {"usr/bin/gpushare"}
+    } | {"usr/bin/gpushare", "usr/share/doc/gpushare/THIRD-PARTY"}
     assert all(after[name][0] != before[name][0] and after[name][3].endswith(b"newer") for name in changed)
     assert set(after) == set(before), "nothing is left over"
 

@@ -84,6 +84,8 @@ def test_each_file_is_in_its_package(out, tmp_path, builds):
     for name in ("gpushare", "gpushare-slurmd"):
         assert debs[name].pop(f"/usr/share/lintian/overrides/{name}")
     assert rpms["gpushare"].pop("/usr/share/licenses/gpushare/LICENSE")
+    text = "/usr/share/{}/gpushare/THIRD-PARTY".format
+    rpms["gpushare"][text("doc")] = rpms["gpushare"].pop(text("licenses"))
     zsh = "/usr/share/zsh/{}/_gpushare".format
     rpms["gpushare"][zsh("vendor-completions")] = rpms["gpushare"].pop(zsh("site-functions"))
     assert debs == rpms
@@ -106,6 +108,64 @@ def test_each_file_is_in_its_package(out, tmp_path, builds):
         for path, (mode, owner, leads) in content.items():
             program = path.startswith(("/usr/bin/", "/usr/sbin/"))
             assert (mode, owner, leads) == ("-rwxr-xr-x" if program else "-rw-r--r--", "root:root", ""), path
+
+
+def test_the_code_of_others_is_named_with_its_license(builds):
+    """Each crate that leaves its name in a plugin or program: panics name its files."""
+    text = (builds / "THIRD-PARTY").read_text()
+    named = set(re.findall(r"(?m)^([a-z][a-z0-9_-]*) [0-9]+\.[0-9.]+ +[A-Z]", text))
+    assert str(Path.home()) not in text and str(TOP) not in text
+    assert {"zmij", "strsim", "plotters", "libloading", "parking_lot", "libc"} <= named
+    assert not {name for name in named if name.startswith(("gpushare", "slurm"))}
+    assert not {"serde_derive", "bindgen", "proptest"} & named
+    seen = set()
+    for path in builds.iterdir():
+        seen |= {name.decode() for name in re.findall(rb"/crates/([a-z0-9_-]+?)-[0-9]+\.[0-9]+", path.read_bytes())}
+    assert "parking_lot_core" in seen and seen <= named
+    for words in ("MIT OR Apache-2.0", "Permission is hereby granted", "Apache License", "ISC"):
+        assert words in text
+    static = "INTERP" not in run("readelf", "-lW", builds / "gpushare-prolog")
+    assert static == ("GNU LESSER GENERAL PUBLIC LICENSE" in text)
+    # What the copyright file, and the spec, say of all of them.
+    spec = re.search(r"(?m)^License: +(.*)$", (TOP / "packaging/rpm/gpushare.spec").read_text()).group(1)
+    licenses = set(re.findall(r"(?m)^[a-z][a-z0-9_-]* [0-9]+\.[0-9.]+ +(\S.*?)  +[0-9]", text))
+    alike = {"Apache-2.0 OR MIT": "MIT OR Apache-2.0"}
+    words = {alike.get(license, license) for license in licenses} | {"GPL-2.0-or-later", "LGPL-2.1-or-later"}
+    assert {part.strip("()") for part in spec.split(" AND ")} == words
+
+
+FAKE_CARGO = """#!/bin/sh
+case $1 in
+tree)
+    printf '%s\\n' 'a v1.0.0|MIT|https://h/a' 'a-too v1.1.0|MIT|https://h/a.git' \\
+        'b v2.0.0|MIT|https://h/b' 'ours v1 (/x)|GPL|' ;;
+metadata) for name in a a-too b; do printf '{"manifest_path":"%s/%s/Cargo.toml"}' "$HERE" $name; done ;;
+esac
+"""
+
+
+def test_a_crate_without_a_license_stops_the_build(tmp_path):
+    """Unless another crate of its repository, with the same license, has the text."""
+    for name, version in (("a", "1.0.0"), ("a-too", "1.1.0"), ("b", "2.0.0")):
+        (tmp_path / name).mkdir()
+        manifest = f'[package]\nname = "{name}"\nversion = "{version}"\n[lib]\nname = "c"\n'
+        (tmp_path / name / "Cargo.toml").write_text(manifest)
+    (tmp_path / "cargo").write_text(FAKE_CARGO)
+    (tmp_path / "cargo").chmod(0o755)
+    (tmp_path / "a/LICENSE").write_text("The license of a\r\n")
+
+    def made():
+        where = os.environ | {"PATH": f"{tmp_path}:{os.environ['PATH']}", "HERE": str(tmp_path)}
+        return subprocess.run([TOP / "packaging/third-party", "no"], env=where, capture_output=True, text=True)
+
+    done = made()
+    assert done.returncode != 0
+    assert done.stderr == "third-party: the crate b 2.0.0 (license: 'MIT') has no text of its license\n"
+    (tmp_path / "b/COPYING").write_text("The license of b\n")
+    done = made()
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.count("The license of a\n") == 1 and done.stdout.count("The license of b\n") == 1
+    assert "\n1. a 1.0.0, a-too 1.1.0\n" in done.stdout and "ours" not in done.stdout
 
 
 SCRIPTS = {
@@ -176,6 +236,11 @@ def test_packages_ask_for_their_slurm(out):
         "slurm" in word for word in relations(rpms["gpushare"], "requires") if not word.startswith("config(")
     )
     assert not any(relations(path, "obsoletes") for path in rpms.values())
+    for name, path in rpms.items():
+        scripts = run("rpm", "-qp", "--qf", "[%{REQUIREFLAGS:deptype} %{REQUIRENAME}\n]", path).splitlines()
+        for program in ("coreutils", "diffutils", "grep", "sed"):
+            [kinds] = [line.split()[0] for line in scripts if line.endswith(f" {program}")]
+            assert {"post", "preun", "postun"} <= set(kinds.split(",")), (name, kinds)
 
 
 def test_packages_ask_for_the_libraries_that_their_programs_need(out, builds):
@@ -253,6 +318,20 @@ def test_other_packages_of_slurm(folder, names, builds, tmp_path):
     assert f"{folder}/job_submit_gpushare.so" in deb_content(found["gpushare-slurmctld"])
 
 
+def test_a_repository_around_the_sources_is_not_theirs(tmp_path):
+    """Its last commit says nothing of when gpushare changed, and is no source to distribute."""
+    source = sources(tmp_path)
+    run("git", "init", "-q", tmp_path)
+    commit = ["git", "-C", tmp_path, "-c", "user.name=a", "-c", "user.email=a@b", "commit", "-q", "--allow-empty", "-m"]
+    run(*commit, "a distribution's")
+    os.utime(source / "CHANGELOG.md", (1_600_000_000, 1_600_000_000))
+    script = ". packaging/packages.sh; SLURM_VERSION=24.11.5; find_versions; echo $SOURCE_DATE_EPOCH"
+    done = subprocess.run(["bash", "-c", script], cwd=source, env={"PATH": os.environ["PATH"]}, capture_output=True)
+    assert done.stdout == b"1600000000\n", done.stderr
+    done = subprocess.run([source / "packaging/dist"], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (1, "dist: needs a clone of gpushare\n")
+
+
 def refused(kind, source, tmp_path, **variables):
     """The line with which a build is refused; it makes nothing."""
     done = packages.run_build(kind, source, RELEASE, tmp_path / "out", **variables)
@@ -270,6 +349,13 @@ def test_what_can_not_be_right_is_not_built(kind, builds, tmp_path):
     assert said.endswith("SLURM_VERSION can't be '24.11'")
     said = refused(kind, TOP, tmp_path, BUILT=str(builds), SLURM_INCLUDE_DIR="/no/such")
     assert said == "packaging/headers: SLURM_INCLUDE_DIR is '/no/such', but there is no slurm/slurm.h in it"
+    (tmp_path / "source/slurm").mkdir(parents=True)
+    (tmp_path / "source/slurm/slurm.h").touch()
+    said = refused(kind, TOP, tmp_path, BUILT=str(builds), SLURM_INCLUDE_DIR=str(tmp_path / "source"))
+    assert said == (
+        f"packaging/headers: {tmp_path}/source has slurm/slurm.h, but no slurm/slurm_version.h: these are sources; "
+        "run ./configure --without-munge there first, or install Slurm's development package"
+    )
     assert "is not there: run make first" in refused(kind, TOP, tmp_path, BUILT="/no/such")
     # A file that is new in packaging/install, and in no package.
     source = sources(tmp_path)
@@ -436,6 +522,26 @@ def test_a_running_job_keeps_its_fence_though_slurmd_is_stopped(kind, out):
     """)
     assert "gpushare-slurmd: Slurm still needs it, and would fail: running jobs with GPUs (7). First take" in said
     assert [line for line in said.splitlines() if line.startswith("=")] == ["=0", "=1", "=0"], said
+
+
+def test_a_refused_removal_is_remembered_and_can_be_undone(out):
+    """dpkg would remove the package when its opposite is installed; not while a job runs."""
+    said = in_a_root("deb", out, """
+        INSTALL gpushare gpushare-slurmd
+        mkdir -p /run/gpushare/jobs; touch /run/gpushare/jobs/7
+        REMOVE gpushare-slurmd
+        INSTALL gpushare-client
+        ls /etc/slurm/prolog.d
+        rm /run/gpushare/jobs/7
+        echo gpushare-slurmd install | dpkg --set-selections
+        INSTALL gpushare-client
+        dpkg-query -W -f '${db:Status-Abbrev} ${Package}\\n' gpushare-slurmd gpushare-client
+    """)
+    assert said.count("gpushare-slurmd: Slurm still needs it, and would fail: running jobs with GPUs (7). First") == 2
+    undo = "\ngpushare-slurmd: dpkg remembers the removal, for a later dpkg -i; to cancel it: "
+    assert said.count(undo + "echo gpushare-slurmd install | dpkg --set-selections\n") == 2, said
+    assert [line for line in said.splitlines() if line.startswith("=")] == ["=0", "=1", "=1", "=1"], said
+    assert "\n50-gpushare\n" in said and "ii  gpushare-slurmd" in said and "ii  gpushare-client" not in said, said
 
 
 def test_a_login_node_that_becomes_a_compute_node_has_its_fence(out):
