@@ -11,8 +11,8 @@ const CONFIGURED: &str = "slurm/slurm_version.h";
 /// The directory of Slurm's headers.
 ///
 /// # Errors
-/// `SLURM_INCLUDE_DIR` names a directory without the headers, they are in none of the usual places, or configure has not
-/// run.
+/// `SLURM_INCLUDE_DIR` names a directory without the headers, they are in none of the usual places, or configure has
+/// not run.
 pub fn include_dir() -> Result<PathBuf, String> {
     if let Some(named) = env(VARIABLE) {
         let dir = PathBuf::from(named);

@@ -121,7 +121,8 @@ RUN_INSTEAD = {
     "tests/lab/README.md: scontrol reconfigure": "tests/lab/lab exec {box} -- scontrol reconfigure",
     "make lab-down": "make lab-down BOX={box}",
     "lab up NAME --release RELEASE [--cgroup v1|v2] [--conf DIR]... [--plugins DIR] [--nvidia] [--systemd] [--python] "
-    "[--containers] [--ssh] [--syslog] [--next RELEASE]": "tests/lab/lab up {box} --release {release} --cgroup v2",
+    "[--jupyterhub] [--containers] [--ssh] [--syslog] [--next RELEASE]":
+        "tests/lab/lab up {box} --release {release} --cgroup v2",
     "lab down NAME": "tests/lab/lab down {box}",
     "tests/lab/lab up try --release 24.11 --conf docs/examples/own && tests/lab/lab exec try -- bash":
         "tests/lab/lab up {box} --release {release} --conf docs/examples/own && "
@@ -193,6 +194,8 @@ RUN_BY = {
     "lab systemd RELEASE": ("run", 'tests/lab/lab systemd "$release"'),
     "lab python RELEASE": ("run", 'tests/lab/lab python "$release"'),
     "lab python": ("run", 'tests/lab/lab python "$release"'),
+    "lab jupyterhub RELEASE": ("run", 'tests/lab/lab jupyterhub "$release"'),
+    "lab jupyterhub": ("run", 'tests/lab/lab jupyterhub "$release"'),
     "lab containers RELEASE": ("run", 'tests/lab/lab containers "$release"'),
     "lab ssh RELEASE": ("run", 'tests/lab/lab ssh "$release"'),
     "lab syslog RELEASE": ("run", 'tests/lab/lab syslog "$release"'),

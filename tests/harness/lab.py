@@ -40,7 +40,7 @@ BOXES = os.environ.get("GPUSHARE_BOXES", "test")
 # The lab's exit statuses for what this machine can't make, and for what it can't enter; the layers that the lab can put
 # over a root.
 CANNOT, NO_BOX = 3, 125
-LAYERS = ("nvidia", "systemd", "python", "containers", "ssh", "syslog")
+LAYERS = ("nvidia", "systemd", "python", "jupyterhub", "containers", "ssh", "syslog")
 
 # First facts about a cluster in which something went wrong; each command has a time limit.
 DESCRIBE = r"""

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """The kinds of clusters that the tests have."""
 
+import os
+
 import bypass_table
 import pytest
 from clusters import clusters, placed_clusters, started
@@ -55,6 +57,19 @@ ways = clusters("ways", conf=[EXAMPLES / "contributors", CASES / "ways"])
 logged = clusters("log", conf=[EXAMPLES / "contributors"], cgroup="v2", systemd=True, syslog=True)
 # The same group, with tools that submit jobs.
 tools = clusters("tools", conf=[EXAMPLES / "contributors", CASES / "tools"], cgroup="v2", python=True)
+
+
+@pytest.fixture(scope="module", params=[
+    # Shares are spread by LL_SHARED_GRES, which 22.05 doesn't have.
+    release for release in RELEASES if release >= "23.11"
+][: None if "GPUSHARE_EVERY_RELEASE" in os.environ else 1])
+def classroom(request):
+    """A course's node, and JupyterHub."""
+    conf = [EXAMPLES / "jupyterhub", CASES / "jupyterhub"]
+    with started("hub", request.param, "v2", conf=conf, jupyterhub=True) as cluster:
+        yield cluster
+
+
 # Contributors of three types of GPU, each QOS a line of gpushare.conf; the database has none of them yet.
 MISHA = [EXAMPLES / "misha", CASES / "many-gpus"]
 shared = clusters("shares", conf=MISHA)

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 #
 # Layers over a release's root: `nvidia`, NVIDIA's own programs for MPS and the driver's libraries; `systemd`, for boxes
-# with it as process 1; `python`, Python and tools that submit jobs; `containers`, programs that start containers;
-# `ssh`, OpenSSH, pdsh and ClusterShell; `syslog`, rsyslog, syslog-ng and busybox. Decides from which suite a layer
-# comes, and when it is stale. Touches $LAB_STATE/KIND. Sourced by `lab`; root/KIND.sh makes the layers. They are never
-# part of this project's files: they are fetched where the tests run, and if they are unavailable, the tests report NOT
-# TESTED.
+# with it as process 1; `python`, Python and tools that submit jobs; `jupyterhub`, JupyterHub, batchspawner and their
+# proxy; `containers`, programs that start containers; `ssh`, OpenSSH, pdsh and ClusterShell; `syslog`, rsyslog,
+# syslog-ng and busybox. Decides from which suite a layer comes, and when it is stale. Touches $LAB_STATE/KIND. Sourced
+# by `lab`; root/KIND.sh makes the layers. They are never part of this project's files: they are fetched where the tests
+# run, and if they are unavailable, the tests report NOT TESTED.
 
 layer_of() { # KIND RELEASE
     echo "$LAB_STATE/$1/$2"
@@ -16,6 +16,7 @@ layer_name() {
     nvidia) echo "NVIDIA's programs for $2" ;;
     systemd) echo "systemd for $2" ;;
     python) echo "Python and its tools for $2" ;;
+    jupyterhub) echo "JupyterHub for $2" ;;
     containers) echo "podman and others for $2" ;;
     ssh) echo "OpenSSH and others for $2" ;;
     syslog) echo "rsyslog and others for $2" ;;
@@ -32,7 +33,10 @@ layer_stamp() {
     {
         cat "$LAB_HOME"/root/{apt,"$1"}.sh
         [[ $1 == nvidia ]] || recipe_stamp "$2"
-        [[ $1 != python ]] || cat "$LAB_HOME/root/python.txt"
+        case $1 in
+        python) cat "$LAB_HOME"/root/{wheels.sh,python.txt} ;;
+        jupyterhub) cat "$LAB_HOME"/root/{wheels.sh,jupyterhub.txt,jupyterhub/package-lock.json} ;;
+        esac
     } | sha256sum | cut -d' ' -f1
 }
 
@@ -67,7 +71,7 @@ make_layer() {
 
 purge_layers() {
     local kind release
-    for kind in nvidia systemd python containers ssh syslog; do
+    for kind in nvidia systemd python jupyterhub containers ssh syslog; do
         for release in "${DEBIAN_RELEASES[@]}" 555; do
             purge_tree "$(layer_of "$kind" "$release")" "$(layer_name "$kind" "$release")"
         done
