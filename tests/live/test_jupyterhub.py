@@ -107,6 +107,8 @@ def test_a_notebook_has_the_profiles_modules_and_no_shell_ran_outside_of_the_fen
 
 
 def test_with_batchspawners_own_script_there_are_no_modules_and_under_allow_a_shell_opens_every_gpu(hub, pages):
+    if hub.newer_than("26.05"):
+        pytest.skip("this sbatch refuses batchspawner's own script: its --get-user-env takes no value")
     code = "import os; print(os.environ.get('MODULEPATH'))"
 
     def start(name):
