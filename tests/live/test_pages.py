@@ -845,7 +845,7 @@ def on_the_cluster(session):
     session.cluster.ok("dpkg -i /lab/out/sources/target/packages/gpushare-slurmctld_*.deb")
 
 
-@prepared("install", "dpkg -i gpushare-slurmctld_0.1.0+slurm24.11.4-1_amd64.deb", status=1)
+@prepared("install", "dpkg -i gpushare-slurmctld_0.2.0+slurm24.11.4-1_amd64.deb", status=1)
 def of_another_slurm(session):
     session.before = "cd /lab/out/before/target/packages; "
 
