@@ -161,10 +161,12 @@ def browser(hub, tmp_path):
     ]
     with open(tmp_path / "log", "w") as log:
         process = subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True)
-    hub.wait(lambda: "DevTools listening" in (tmp_path / "log").read_text(), "chromium")
-    yield
-    os.killpg(process.pid, signal.SIGTERM)
-    process.wait()
+    try:
+        hub.wait(lambda: "DevTools listening" in (tmp_path / "log").read_text(), "chromium")
+        yield
+    finally:
+        os.killpg(process.pid, signal.SIGTERM)
+        process.wait()
 
 
 def test_a_browser_shows_the_whole_refusal(hub, browser):

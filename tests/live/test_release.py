@@ -33,7 +33,8 @@ def repository(tmp_path):
         (source / "slurm" / name).write_text(text)
     tag = f"slurm-{MICRO.replace('.', '-')}-1"
     for words in (["init", "-q"], ["add", "."], ["commit", "-qm", "Slurm"], ["tag", tag]):
-        git = ["git", "-c", "user.name=nobody", "-c", "user.email=nobody@localhost", "-C", source, *words]
+        settings = ("commit.gpgsign=false", "tag.gpgsign=false", "user.name=nobody", "user.email=nobody@localhost")
+        git = ["git", *(word for setting in settings for word in ("-c", setting)), "-C", source, *words]
         subprocess.run(git, check=True, capture_output=True)
     return source
 

@@ -176,8 +176,9 @@ fn updated(key: &str, options: &str, release: Release) -> Option<String> {
         "TresPerJob" => (only.strip_prefix("--gpus=")?, "gpu:"),
         _ => return None,
     };
-    // What needs quotes is left to another submission, where it has them.
-    if shell_word(list.as_bytes()).is_none_or(|word| word != list) {
+    // What needs quotes is left to another submission, where it has them; and no update makes a share (GS124).
+    let is_gpu = |part: &str| !name.is_empty() || part.split(':').next() == Some("gpu");
+    if !list.split(',').all(is_gpu) || shell_word(list.as_bytes()).is_none_or(|word| word != list) {
         return None;
     }
     let prefix = String::from_utf8_lossy(release.spelling().prefix());
@@ -243,7 +244,9 @@ mod tests {
         let (new, old) = (Release(24, 11), Release(23, 2));
         for (key, options, release, expected) in [
             ("TresPerNode", "--qos=q --gres=gpu:a40:2", new, Some("gres/gpu:a40:2")),
-            ("TresPerNode", "--qos=q --gres=gpu:a40:2,mps:1", old, Some("gres:gpu:a40:2,gres:mps:1")),
+            ("TresPerNode", "--qos=q --gres=gpu:a40:2,gpu:t4:1", old, Some("gres:gpu:a40:2,gres:gpu:t4:1")),
+            ("TresPerNode", "--partition=course --gres=gpushare:80", new, None),
+            ("TresPerNode", "--gres=gpu:a40:2,mps:1", new, None),
             ("TresPerJob", "--gpus=a40:2", new, Some("gres/gpu:a40:2")),
             ("TresPerJob", "--gpus=a40:2", Release(22, 5), None),
             ("TresPerJob", "--gpus=a40:2 -N2", new, None),

