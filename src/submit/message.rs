@@ -62,7 +62,7 @@ pub fn remark(remark: &Remark) -> Option<String> {
         Remark::Passed(refusal, Because::Warn) => {
             let number = refusal.rule.number();
             let accepted = match (refusal.rule, refusal.denied) {
-                (Rule::BeyondLimit, false) => "accepted, but cancel it and request less",
+                (Rule::BeyondLimit, false) => "if Slurm accepts it, cancel it and request less",
                 (Rule::BeyondLimit, true) => "Slurm itself rejects it (DenyOnLimit)",
                 _ => "accepted for now",
             };

@@ -128,7 +128,7 @@ def test_a_field_without_its_row_and_a_row_without_its_field_are_told(copy):
 
 def test_every_input_of_slurms_check_is_a_field():
     found = fields(PAGE.read_text())
-    rows = tables(PAGE.read_text())["What `gres_job_state_validate` takes"]
+    rows = tables(PAGE.read_text())["Inputs of `gres_job_state_validate`"]
     inputs = {name for cells in rows for name in re.findall(r"`(\w+)`", cells[0])}
     assert len(inputs) == 16 and inputs <= set(found), inputs - set(found)
 

@@ -234,7 +234,7 @@ def test_a_socket_that_its_user_has_removed(control):
     folder, old = started(node, 1)
     (folder / "pipe/control").unlink()
     lines = node.prolog(2, 20, user=ALICE)
-    assert any("no socket any more" in line for line in lines), lines
+    assert any("no longer has a socket" in line for line in lines), lines
     new = node.daemon(folder)
     assert node.failure(2) is None and new and new != old and alive(*new) and (folder / "pipe/control").is_socket()
     assert alive(*old), "the first job's programs go on"
@@ -857,7 +857,7 @@ def test_exclusive_stays(control, fault):
     folder, daemon = started(node, 1)
     says(fake, gpus + fault)
     lines = node.epilog(1)
-    assert len([line for line in lines if "can't be set back to default; later epilogs" in line]) == 1, lines
+    assert len([line for line in lines if "can't be reset to default; later epilogs" in line]) == 1, lines
     assert not alive(*daemon) and sorted(os.listdir(folder)) == ["lock", "state"], os.listdir(folder)
     assert not node.status()["mps"]
     says(fake, gpus)

@@ -150,7 +150,7 @@ def said_by_explain(result):
     return [
         line
         for line in result.stdout.splitlines()
-        if not line.startswith(("accepted: ", "Slurm will refuse it: ", "note: "))
+        if not line.startswith(("accepted: ", "Slurm says no: ", "note: "))
     ]
 
 
@@ -167,7 +167,7 @@ def compare(cluster, case):
         return
     assert said_by_explain(explain) == said_by_sbatch(sbatch), both
     if expected in (ACCEPTED, SLURM):
-        start = "Slurm will refuse it: " if expected == SLURM else "accepted: "
+        start = "Slurm says no: " if expected == SLURM else "accepted: "
         assert explain.returncode == int(expected == SLURM) and explain.stdout.startswith(start), both
         assert (sbatch.returncode == 0) == (expected == ACCEPTED), both
         assert "GS" not in "".join(said_by_sbatch(sbatch)) or expected == ACCEPTED, both
@@ -217,7 +217,7 @@ def test_another_users_job_is_judged_for_that_user(explained):
     words = ["gpushare", "explain", "--user", "bob", "--", "-A", "group", "--gres=gpu:2"]
     result = explained.run(words)
     assert result.returncode == 1, result.stdout + result.stderr
-    assert "Slurm will refuse it: Invalid account or account" in result.stdout, result.stdout + result.stderr
+    assert "Slurm says no: Invalid account or account" in result.stdout, result.stdout + result.stderr
     # Slurm answers nobody else for bob.
     assert explained.run(words, "alice").stdout.startswith("accepted: gpushare limits no QOS that it could have")
     assert explained.run(["gpushare", "explain", "--user", "nobodys", "--", "-n1"]).returncode == 2

@@ -243,7 +243,7 @@ def test_a_typo_in_the_rules_is_one_short_line(jobs):
 ])
 def test_what_slurm_will_not_have_is_said(jobs, words, why):
     result = jobs.run(f"gpushare explain -- {words}", "alice")
-    assert result.stdout.startswith(f"Slurm will refuse it: {why}") and result.returncode == 1, result
+    assert result.stdout.startswith(f"Slurm says no: {why}") and result.returncode == 1, result
     assert jobs.run(f"sbatch {words} --wrap true", "alice").returncode != 0
 
 

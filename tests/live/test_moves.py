@@ -233,7 +233,7 @@ def test_a_type_that_slurm_does_not_count_is_named_as_such(move):
     """What the message asks of the administrator is enough, from 23.11 on without a restart."""
     words = ["sbatch", "-H", "-o", "/dev/null", f"--qos={QOS}", "--gres=gpu:l40:1", "--wrap", "true"]
     said = move.cluster.run(words, "alice").stderr
-    assert "GS102" in said and "must add it to AccountingStorageTRES" in said, said
+    assert "GS102" in said and "missing in AccountingStorageTRES" in said, said
     move.cluster.ok("sed -i '/^AccountingStorageTRES=/s|$|,gres/gpu:l40|' /etc/slurm/*.conf")
     restart = "scontrol reconfigure" if move.cluster.newer_than("23.11") else "/lab/service restart slurmctld"
     move.cluster.ok(restart, timeout=60)

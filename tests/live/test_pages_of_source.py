@@ -25,7 +25,7 @@ AND_IN_ANOTHER = [
     "tests/lab/lab up try --release 24.11 --conf docs/examples/own && tests/lab/lab exec try -- bash",
     "tests/lab/lab down try",
     "lab up NAME --release RELEASE [--cgroup v1|v2] [--conf DIR]... [--plugins DIR] [--nvidia] [--systemd] [--python] "
-    "[--containers] [--ssh] [--syslog] [--next RELEASE]",
+    "[--jupyterhub] [--containers] [--ssh] [--syslog] [--next RELEASE]",
     "lab down NAME",
 ]
 # What must be in the output.

@@ -70,29 +70,6 @@ def test_shares_are_billed_by_the_unit(billed):
         assert "LL_SHARED_GRES" in billed.ok("scontrol show config"), "as conf has printed"
 
 
-def seconds(cluster, job):
-    minutes, seconds = cluster.ok(["squeue", "-h", "-j", job, "-o", "%M"]).split(":")
-    return 60 * int(minutes) + int(seconds)
-
-
-def test_who_has_a_gpu_in_shares_uses_as_much_as_who_has_it_whole(billed):
-    units = UNITS[billed.kind]
-    before = usage(billed)
-    jobs = [whole(billed, "alice")]
-    # Under `override`, Slurm gives it a GPU without knowing where shares are.
-    billed.wait(lambda: jobs[0] in billed.ledger(), "its entry")
-    jobs += [billed.sbatch(f"--gres={billed.share}:{units // 2}", user="bob") for _ in range(2)]
-    billed.wait_state(jobs[2], "RUNNING")
-    billed.wait(lambda: min(seconds(billed, job) for job in jobs) >= 10, "ten seconds")
-    first, *halves = (seconds(billed, job) for job in jobs)
-    billed.ok("/lab/service restart slurmctld", timeout=60)  # it counts usage every five minutes, and when it starts
-    used = {user: count - before[user] for user, count in usage(billed).items()}
-    assert used["alice"] >= 10 * WEIGHT, used
-    # As much for the same time.
-    later = WEIGHT * (first - sum(halves) / 2)
-    assert abs(used["alice"] - used["bob"] - later) <= 2 * WEIGHT, (used, first, halves)
-
-
 def reason(cluster, job):
     return cluster.ok(["squeue", "-h", "-j", job, "-o", "%r"]).strip()
 
@@ -125,3 +102,26 @@ def test_one_limit_counts_whole_gpus_and_shares(billed):
     billed.ok(f"scancel {running[2]}")
     billed.wait_state(waiting[1], "RUNNING")
     assert reason(billed, waiting[0]).startswith("QOSGrp")
+
+
+def seconds(cluster, job):
+    minutes, seconds = cluster.ok(["squeue", "-h", "-j", job, "-o", "%M"]).split(":")
+    return 60 * int(minutes) + int(seconds)
+
+
+def test_who_has_a_gpu_in_shares_uses_as_much_as_who_has_it_whole(billed):
+    units = UNITS[billed.kind]
+    before = usage(billed)
+    jobs = [whole(billed, "alice")]
+    # Under `override`, Slurm gives it a GPU without knowing where shares are.
+    billed.wait(lambda: jobs[0] in billed.ledger(), "its entry")
+    jobs += [billed.sbatch(f"--gres={billed.share}:{units // 2}", user="bob") for _ in range(2)]
+    billed.wait_state(jobs[2], "RUNNING")
+    billed.wait(lambda: min(seconds(billed, job) for job in jobs) >= 10, "ten seconds")
+    first, *halves = (seconds(billed, job) for job in jobs)
+    billed.ok("/lab/service restart slurmctld", timeout=60)  # it counts usage every five minutes, and when it starts
+    used = {user: count - before[user] for user, count in usage(billed).items()}
+    assert used["alice"] >= 10 * WEIGHT, used
+    # As much for the same time.
+    later = WEIGHT * (first - sum(halves) / 2)
+    assert abs(used["alice"] - used["bob"] - later) <= 2 * WEIGHT, (used, first, halves)

@@ -14,9 +14,9 @@ const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Slurm's answers that say little, and what they mean as a rule.
 const MEANINGS: [(&str, &str); 6] = [
-    ("Requested node configuration is not available", "no node has it; `gpushare mine` lists what works"),
+    ("Requested node configuration is not available", "no node has it, or time for it (--time)"),
     ("Invalid generic resource (gres) specification", "no node has it, or two options name different GPUs"),
-    ("Invalid qos specification", "it isn't yours; `gpushare mine` lists yours"),
+    ("Invalid qos specification", "not yours, or not with this --account: `gpushare mine`"),
     ("Invalid account or account/partition combination", "`gpushare mine` lists your accounts"),
     ("Invalid partition name specified", "`sinfo -s` lists the partitions"),
     ("Requested reservation is invalid", "`scontrol show reservation` lists the reservations"),

@@ -18,7 +18,7 @@ pub fn accepted(
     let (request, policy, database, acceptance) = case;
     let (mut text, status) = match refused {
         None => (format!("accepted: {}\n", reason(request, policy, database, acceptance)), 0),
-        Some(reason) => (format!("Slurm will refuse it: {}\n", clean(&reason)), 1),
+        Some(reason) => (format!("Slurm says no: {}\n", clean(&reason)), 1),
     };
     for said in acceptance.remarks.iter().filter_map(message::remark) {
         text.push_str(&said);

@@ -118,7 +118,7 @@ an entry that can't be read: '12': another version of gpushare wrote it, in form
     let off = Status { gpus: local::totals(&[detail(0)], &[], &[], &Measured::default()), ..empty };
     let said = tables(&off);
     assert!(
-        said.ends_with("records no jobs on this node (Placement is off); squeue -w shows them\n"),
+        said.ends_with("records no jobs on this node (Placement is off); squeue -w NODE shows them\n"),
         "{said}"
     );
 }
