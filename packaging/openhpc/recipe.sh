@@ -13,7 +13,7 @@ stop() {
 }
 inputFile=${GPUSHARE_INPUT_LOCAL:-$(dirname "$(readlink -f "$0")")/input.local}
 [[ -s $inputFile ]] || stop "'$inputFile' is not there: GPUSHARE_INPUT_LOCAL names another file"
-. "$inputFile"
+. "$(realpath "$inputFile")"
 
 # --- Check the input ---------------------------------------------------------------------------------------------------
 
@@ -31,7 +31,7 @@ slurmctld=$(rpm_of gpushare-slurmctld)
 slurmd=$(rpm_of gpushare-slurmd)
 client=$(rpm_of gpushare-client)
 plugins=$(sed -n 's/^[[:space:]]*JobSubmitPlugins[[:space:]]*=[[:space:]]*\([^[:space:]#]*\).*/\1/Ip' /etc/slurm/slurm.conf)
-[[ -z $plugins || $plugins == gpushare || $plugins == *,gpushare ]] ||
+[[ -z $plugins || ,$plugins, == *,gpushare,* ]] ||
     stop "slurm.conf has JobSubmitPlugins=$plugins: append gpushare to that, and run this again"
 
 # --- Install on the master: slurmctld, and users who submit ------------------------------------------------------------
@@ -61,7 +61,8 @@ chroot "$CHROOT" gpushare check --for "$(sinfo -V | sed 's/[^0-9]*//')"
 # --- Enable the rules for submissions ----------------------------------------------------------------------------------
 
 [[ -n $plugins ]] || {
-    cp -n /etc/slurm/slurm.conf /etc/slurm/slurm.conf.before-gpushare
+    [[ -e /etc/slurm/slurm.conf.before-gpushare ]] || cp -n /etc/slurm/slurm.conf /etc/slurm/slurm.conf.before-gpushare
+    [[ -z $(tail -c 1 /etc/slurm/slurm.conf) ]] || echo >>/etc/slurm/slurm.conf # the last line has no newline
     echo JobSubmitPlugins=gpushare >>/etc/slurm/slurm.conf
 }
 if ! scontrol show config | grep -qE '^JobSubmitPlugins *=.*\bgpushare\b'; then

@@ -20,7 +20,7 @@ ANSIBLE = "/usr/bin/ansible-playbook"
 # One release shows it, unless all are wanted. Ansible is as old as this machine's Debian, and may not fit sid's Python.
 ONE = ["24.11"] if "24.11" in RELEASES else RELEASES[:1]
 WANTED = RELEASES if "GPUSHARE_EVERY_RELEASE" in os.environ else ONE
-EXTRA, RULES = "/etc/slurm/extra.conf", "/etc/slurm/gpushare.conf"
+EXTRA, RULES, STACK = "/etc/slurm/extra.conf", "/etc/slurm/gpushare.conf", "/etc/slurm/plugstack.conf"
 SSH = """#!/bin/bash
 exec {enter} /proc/{box} root '' sh -c "${{!#}}"
 """
@@ -29,7 +29,8 @@ TWO, ONE_MACHINE = "[controller]\nhead\n[nodes]\nn1\n[login]\n", "[controller]\n
 # Not what Python writes beside its modules, and apt's own.
 FILES = "find /usr /etc ! -type d ! -path '*/__pycache__/*' | LC_ALL=C sort"
 REFUSED = ["sbatch", "--qos=qos_lafferty", "--gres=gpu:1", "--wrap", "true"]
-PLACEMENT = "GetUserEnv=drop\nNodeName={node} Placement=follow UnitsPerGpu=100\n"
+PLACEMENT = "GetUserEnv=drop\nNodeName={node} Placement=follow UnitsPerGpu=100\nNodeName={node} Placement=off\n"
+SITE = "include /etc/slurm/plugstack.conf.d/99-site.conf"
 
 
 @pytest.fixture(scope="module", params=WANTED)
@@ -121,7 +122,24 @@ def go_on(cluster, job):
     return True
 
 
+def test_one_machine_that_is_left_out_or_fails_stops_all_before_anything_is_changed(cluster, role):
+    files = cluster.ok(FILES)
+    for variable, why in (
+        ("gpushare_state=wrong", "gpushare_state 'wrong' must be present or absent"),
+        ("ansible_ssh_executable=/bin/false", "n9 failed or can't be reached"),
+    ):
+        done = role(inventory=f"{ONE_MACHINE}[nodes]\nn9 {variable}\n")
+        assert done.returncode and why in done.stdout.split("\nTASK ")[-1] and done.changed == 0, done.stdout
+    cluster.ok("ln -s /run /etc/shared")
+    wrong = said(role("--limit", "head", inventory=TWO, slurm_conf="/etc/shared/slurm.conf"))
+    assert "/etc/shared is shared: run this without --limit" in wrong and "(n1)" in wrong, wrong
+    cluster.ok("rm /etc/shared")
+    assert cluster.ok(FILES) == files
+
+
 def test_the_role_from_beginning_to_end(cluster, role):
+    cluster.ok(f"echo {SITE} >>{STACK}")
+    stack = cluster.ok(["cat", STACK])
     files, extra = cluster.ok(FILES), cluster.ok(["cat", EXTRA])
     job = cluster.sbatch("--gres=gpu:a40:1", script="sleep 1000")
     cluster.wait_state(job, "RUNNING")
@@ -139,9 +157,25 @@ def test_the_role_from_beginning_to_end(cluster, role):
         "Prolog=/usr/sbin/gpushare-prolog", "Epilog=/usr/sbin/gpushare-epilog", "JobSubmitPlugins=gpushare",
     ]
     assert cluster.ok(["cat", f"{EXTRA}.before-gpushare"]) == extra
+    assert cluster.ok(["cat", STACK]) == f"{stack}\ninclude /etc/slurm/plugstack.conf.d/*.conf"
+    assert cluster.ok(f"cat {STACK}.*~") == stack
+    assert "GetUserEnv" not in cluster.ok(["cat", RULES])
     assert cluster.run(REFUSED, "alice").returncode == 0
     assert ", 0 wrong, " in cluster.ok("gpushare check")
+
+    # slurmctld has the settings, but it and slurmd are older than the packages and Slurm's files.
+    cluster.ok(f"""sed -i.site '/^JobSubmitPlugins=/s/=.*/="gpushare"/' {EXTRA}""")
+    assert "has JobSubmitPlugins= with quotes" in said(role(hooks=True))
+    cluster.ok(f"mv {EXTRA}.site {EXTRA}")
+    slurmd, first = f"slurmd@{cluster.name}", starts(cluster)[1]
+    must(role(hooks=True, inventory=TWO))
+    then = starts(cluster)[1]
+    assert then["slurmctld"] == first["slurmctld"] and then[slurmd] > first[slurmd]
+    cluster.ok("dpkg -i /var/cache/apt/archives/gpushare*.deb", timeout=60)
+    must(role(hooks=True, inventory=TWO))
     before = starts(cluster)
+    assert before[1]["slurmctld"] > first["slurmctld"] and before[1][slurmd] == then[slurmd]
+    assert go_on(cluster, job)
     again = must(role(hooks=True, inventory=TWO))
     assert again.changed == 0 and starts(cluster) == before, again.stdout
 
@@ -161,6 +195,9 @@ def test_the_role_from_beginning_to_end(cluster, role):
     cluster.wait(lambda: cluster.run(REFUSED, "alice").returncode != 0, "the rules in force")
     assert "GS101" in cluster.run(REFUSED, "alice").stderr or cluster.release == "22.05"
     assert ", 0 wrong, " in cluster.ok("gpushare check")
+    for other in (conf + "GpuFile=/dev/nvidia[0-3]\n", "\n".join(sorted(conf.split("\n"), reverse=True))):
+        wrong = said(role(hooks=True, conf=other, mode="enforce"))
+        assert f"another placement for {cluster.name}. Drain it" in wrong, wrong
 
     # Removed: not with a placement, and a package not before the jobs have ended that have its plugin.
     wrong = said(role(state="absent"))
@@ -168,6 +205,7 @@ def test_the_role_from_beginning_to_end(cluster, role):
     must(drained(cluster, lambda: role(hooks=True)))
     job = cluster.sbatch("--gres=gpu:a40:1", script="sleep 1000")
     cluster.wait(lambda: cluster.run("pgrep -f 'sleep 1000'").stdout, "the job's program")
+    cluster.ok(f"truncate --size -1 {EXTRA}")
     wrong = said(role(state="absent"))
     assert "gpushare-slurmd: Slurm still needs it, and would fail: running steps" in wrong, wrong
     assert go_on(cluster, job) and starts(cluster)[0] == ["slurmctld", "slurmd"]
@@ -177,5 +215,5 @@ def test_the_role_from_beginning_to_end(cluster, role):
     assert no_step_is_left(cluster)
     must(role(state="absent", inventory=TWO))
     left = set(cluster.ok(FILES).splitlines()) - set(files.splitlines())
-    assert left == {RULES, f"{EXTRA}.before-gpushare"}, left
+    assert left == {RULES, f"{EXTRA}.before-gpushare", cluster.ok(f"echo {STACK}.*~").strip()}, left
     assert len(could_open(cluster, "--gres=gpu:a40:2")[0]) == 2 and healthy(cluster)

@@ -32,7 +32,7 @@ dnf --installroot "$PWD/image" $options slurm-slurmd-ohpc
 chmod 755 image/usr/sbin/slurmd
 mkdir -p /etc/slurm
 mount --bind root/etc/slurm /etc/slurm
-echo ClusterName=ohpc >/etc/slurm/slurm.conf
+printf ClusterName=ohpc >/etc/slurm/slurm.conf # without a newline
 
 mkdir bin
 PATH=$PWD/bin:$PATH
@@ -105,8 +105,7 @@ def test_the_recipe_installs_on_master_and_image_and_again_changes_nothing(out):
     assert first[1] == 0 and first[0].splitlines()[-1].startswith("recipe: done."), first
     assert [line for line in ran[0].splitlines() if line.startswith("systemctl")] == ["systemctl restart slurmctld"]
     assert ran[0].splitlines()[-1] == "gpushare check", ran
-    rules = ["Mode=audit", "GetUserEnv=drop"]
-    assert conf[0].splitlines() == ["ClusterName=ohpc", "JobSubmitPlugins=gpushare", *rules, *rules]
+    assert conf[0].splitlines() == ["ClusterName=ohpc", "JobSubmitPlugins=gpushare", "Mode=audit", "Mode=audit"]
     found = [set(text.splitlines()) for text, _ in (master, image)]
     assert MASTER <= found[0] and IMAGE <= found[1], found
     assert "usr/sbin/gpushare-prolog" not in found[0] and "usr/lib64/slurm/job_submit_gpushare.so" not in found[1]
@@ -120,7 +119,7 @@ def test_the_recipe_installs_on_master_and_image_and_again_changes_nothing(out):
     ("export sms_name=other", "this is sms, not the master 'other' (sms_name)"),
     ("export CHROOT=/nowhere", "'/nowhere' (CHROOT) is no image with slurmd"),
     ("export gpushare_rpms=/nowhere", "'/nowhere' (gpushare_rpms) must have one gpushare-*.rpm"),
-    ("echo JobSubmitPlugins=lua >>/etc/slurm/slurm.conf", "slurm.conf has JobSubmitPlugins=lua: append gpushare"),
+    ("echo JobSubmitPlugins=lua >/etc/slurm/slurm.conf", "slurm.conf has JobSubmitPlugins=lua: append gpushare"),
     ("export gpushare_conf=Placment=own", "unknown key 'Placment' here"),
     ("export gpushare_rpms=SCHEDMD", "nothing provides slurm-slurmctld = "),
 ])
@@ -128,6 +127,15 @@ def test_it_stops_before_slurmctld_is_touched(out, before, why):
     _, done, conf, ran = said(out, before, RECIPE, "cat /etc/slurm/slurm.conf", "cat ran; true")
     assert done[1] != 0 and why in done[0], done
     assert "JobSubmitPlugins=gpushare" not in conf[0] and "systemctl" not in ran[0]
+
+
+def test_it_accepts_gpushare_before_other_plugins_and_an_input_file_here(out):
+    settings = "echo JobSubmitPlugins=gpushare,lua >/etc/slurm/slurm.conf"
+    _, _, done, conf = said(
+        out, settings, f"cp {TOP}/packaging/openhpc/input.local here",
+        f"GPUSHARE_INPUT_LOCAL=here {RECIPE}", "cat /etc/slurm/slurm.conf",
+    )
+    assert done[1] == 0 and conf[0] == "JobSubmitPlugins=gpushare,lua", (done, conf)
 
 
 def test_what_is_wrong_is_its_status(out):
