@@ -43,7 +43,7 @@ const HETEROGENEOUS: &str = "a heterogeneous job is several requests; check each
 /// The command line of `gpushare explain`.
 #[derive(Args)]
 #[command(
-    after_help = "Exit status: 0 gpushare and Slurm would accept it, 1 one of them would refuse it, 2 it can't tell, \
+    after_help = "Exit status: 0 gpushare and Slurm would accept it, 1 one of them says no, 2 it can't tell, \
                         sbatch can't read the request, or there is no such job or message.\n\
                         SBATCH_... variables count as they do for sbatch."
 )]
@@ -177,6 +177,7 @@ fn judge(words: &[Vec<u8>], user: Option<&str>, conf: Option<&Path>) -> Result<A
     if job.clusters.as_ref().is_some_and(|names| names != cluster.as_bytes()) {
         return Err(ExplainError::OtherCluster(cluster.to_owned()));
     }
+    let own = user.is_none();
     let (user, user_id) = identity(user)?;
     let (counted, snapshot) = (settings.list("AccountingStorageTRES"), Snapshot::default());
     let database = Database::ask(&user, cluster, settings.default_memory(), &counted, &snapshot)?;
@@ -205,10 +206,9 @@ fn judge(words: &[Vec<u8>], user: Option<&str>, conf: Option<&Path>) -> Result<A
                     Beyond::Refused(why) | Beyond::Waits(why) => notes.push(why),
                 }
             }
-            // A request that is only let pass would be counted and logged again.
-            let asks = refused.is_none() && acceptance.remarks.is_empty();
-            refused =
-                refused.or_else(|| asks.then(|| trial::ask(words, &options, has_script, user_id)).flatten());
+            // A request that is only let pass would be counted and logged again; and slurmctld's rules may be others.
+            let asks = refused.is_none() && acceptance.remarks.is_empty() && own && conf.is_none();
+            refused = refused.or_else(|| asks.then(|| trial::ask(words, &options, has_script)).flatten());
             notes.extend(steps);
             notes.extend(outlook::plugins(&settings));
             wording::accepted((&request, &policy, &database, &acceptance), refused, &notes)

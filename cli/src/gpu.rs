@@ -91,8 +91,9 @@ pub fn run(arguments: &Arguments) -> Result<Answer, GpuError> {
     root_file::make_folder(&roots.state)?;
     let failed = |error| GpuError::Io(roots.state.clone(), error);
     let folder = File::open(&roots.state).map_err(failed)?;
-    folder.lock().map_err(failed)?;
-    let before = drained(&roots);
+    let lock = root_file::open(&roots.state.join("lock")).map_err(failed)?; // users could lock the directory
+    lock.lock().map_err(failed)?;
+    let before = drained(&roots)?;
     let (after, said) = match &arguments.command {
         Command::Drain { gpus, reason } => drain(config, &found, before, gpus, reason)?,
         Command::Resume { gpus } => resume(&found, before, gpus)?,
@@ -107,8 +108,8 @@ pub fn run(arguments: &Arguments) -> Result<Answer, GpuError> {
     let written =
         root_file::replace(&roots.state.join("new"), &path, &lines).and_then(|()| folder.sync_all());
     written.map_err(|error| GpuError::Io(path, error))?;
-    let found = local::inventory(config, &host)?;
-    Ok(Answer { text: said + &count(config, &host, &found), status: 0 })
+    let count = local::inventory(config, &host).map(|found| count(config, &host, &found));
+    Ok(Answer { text: said + &count.unwrap_or_default(), status: 0 })
 }
 
 /// The GPUs that are out of service then, and what to print; `None` if one is so already.
@@ -159,8 +160,11 @@ fn resume(found: &Inventory, mut all: Vec<Drain>, gpus: &[String]) -> Outcome {
     let mut text = String::new();
     for detail in gpus.iter().map(|word| named(found, word)) {
         let (detail, before) = (detail?, all.len());
-        // Also that of a card that was there before.
-        all.retain(|drain| !is_of(drain, detail) && Some(&drain.place) != detail.pci.as_ref());
+        // Also that of a card that was there before and is nowhere now.
+        let is_there = |drain: &Drain| found.details.iter().any(|other| is_of(drain, other));
+        all.retain(|drain| {
+            !is_of(drain, detail) && (is_there(drain) || Some(&drain.place) != detail.pci.as_ref())
+        });
         if all.len() == before {
             complain(format!("GPU {} is not drained", detail.index));
             return Ok((None, String::new()));
@@ -246,6 +250,9 @@ mod tests {
         let mut all = all.unwrap();
         all[1].uuid = "GPU-that-was".to_owned();
         assert_eq!(resume(&inventory(), all.clone(), &words(&["2"])).unwrap().0, Some(vec![all[0].clone()]));
+        // A drained card in another slot stays so, whatever was in this one.
+        all[1] = Drain { uuid: "GPU-2".to_owned(), place: "0000:00:00.0".to_owned(), ..all[0].clone() };
+        assert_eq!(resume(&inventory(), all.clone(), &words(&["0"])).unwrap().0, Some(vec![all[1].clone()]));
     }
 
     #[test]

@@ -129,13 +129,15 @@ def test_of_two_commands_the_second_waits_and_nothing_is_lost(node, chosen):
     assert drain(node, "0").returncode == 0
     # Holds the lock until the command waits for it, and changes the file meanwhile.
     holder = f"""
-        exec 9</var/lib/gpushare; flock 9
+        exec 9</var/lib/gpushare/lock; flock 9
         gpushare gpu drain 1 2 3 --reason '{REASON}' 9<&- & command=$!
         until grep -q lock_inode /proc/$command/wchan; do kill -0 $command || exit 1; sleep 0.01; done
         echo '- nvidia9 1 root another' >>{FILE}
         exec 9<&-; wait $command"""
     node.ok(holder)
     assert len(node.ok(f"cat {FILE}").splitlines()) == 5
+    # Nobody else can take that lock.
+    assert node.run("exec 9</var/lib/gpushare/lock", "alice").returncode != 0
     # Now nothing is left.
     job = node.sbatch(chosen.half_gpu)
     assert node.finished(job) == "FAILED"

@@ -215,11 +215,12 @@ def test_every_option_of_sbatch_is_known(explained):
 
 def test_another_users_job_is_judged_for_that_user(explained):
     words = ["gpushare", "explain", "--user", "bob", "--", "-A", "group", "--gres=gpu:2"]
-    result = explained.run(words)
-    assert result.returncode == 1, result.stdout + result.stderr
-    assert "Slurm says no: Invalid account or account" in result.stdout, result.stdout + result.stderr
-    # Slurm answers nobody else for bob.
-    assert explained.run(words, "alice").stdout.startswith("accepted: gpushare limits no QOS that it could have")
+    # Slurm answers nobody else for bob, not even root.
+    for user in ("alice", "root"):
+        said = explained.run(words, user).stdout
+        assert said.startswith("accepted: gpushare limits no QOS that it could have"), said
+    bobs = explained.run(["gpushare", "explain", *words[4:]], "bob")
+    assert bobs.returncode == 1 and "Slurm says no: Invalid account or account" in bobs.stdout, bobs
     assert explained.run(["gpushare", "explain", "--user", "nobodys", "--", "-n1"]).returncode == 2
 
 

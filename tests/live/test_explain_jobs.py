@@ -231,10 +231,10 @@ def test_a_typo_in_the_rules_is_one_short_line(jobs):
 
 @pytest.mark.parametrize("words, why", [
     ("-p nosuch --gres=gpu:a40:1", "Invalid partition name specified: "),
-    ("--gres=gpu:h100:1", "Requested node configuration is not available: no node has "),
-    ("--gres=gpu:A40:1", "Requested node configuration is not available: no node has "),
-    ("--gres=gpu:a40:5", "Requested node configuration is not available: no node has "),
-    ("--mem=800G", "Requested node configuration is not available: no node has "),
+    ("--gres=gpu:h100:1", "Requested node configuration is not available: no node that is up "),
+    ("--gres=gpu:A40:1", "Requested node configuration is not available: no node that is up "),
+    ("--gres=gpu:a40:5", "Requested node configuration is not available: no node that is up "),
+    ("--mem=800G", "Requested node configuration is not available: no node that is up "),
     ("--gpus-per-task=a40:1", "Failed to validate job spec. --gpus-per-task "),
     ("--qos=part", "Invalid qos specification: "),
     ("--qos=nosuch", "Invalid qos specification: "),

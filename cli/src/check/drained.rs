@@ -35,7 +35,8 @@ pub fn recount(config: &NodeConfig, node: &mut Node, gpus: &Inventory) -> Option
     let units = gpu::units_of(config, gpus).filter(|_| config.placement == Placement::Own)?;
     let in_service = units.iter().zip(&gpus.details).filter(|(_, detail)| detail.drain().is_none());
     let left = in_service.map(|(units, _)| u64::from(*units)).sum();
-    let at = node.gres.iter().position(|(name, ..)| *name == config.share_gres)?;
+    let mut its = node.gres.iter().enumerate().filter(|(_, (name, ..))| *name == config.share_gres);
+    let (Some((at, _)), None) = (its.next(), its.next()) else { return None }; // by type: nobody knows which
     let counted = std::mem::replace(&mut node.gres.get_mut(at)?.2, left);
     let (name, share, gres) = (&node.name, &config.share_gres, written(node));
     let said = format!(
@@ -113,5 +114,7 @@ mod tests {
             found[1].said.starts_with("Slurm counts 320 gpushare here") && found[1].said.ends_with(command)
         );
         assert_eq!(recount(&config, &mut node, &gpus(&[])), None, "all are back");
+        let mut node = Node::read("NodeName=n1 Gres=gpushare:a:160,gpushare:b:160 State=IDLE").unwrap();
+        assert_eq!(recount(&config, &mut node, &gpus(&[2])), None, "of which type?");
     }
 }

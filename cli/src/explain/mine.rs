@@ -99,7 +99,7 @@ pub fn run(arguments: &Arguments) -> Result<Answer, ExplainError> {
             let limits = on_gres(&row, &rows, &snapshot)?;
             let nodes = snapshot.nodes().unwrap_or_default();
             let where_is = |gres: &str| place(one, qos, partitions, |partition| has(partition, gres, nodes));
-            let mut write = options(one, qos, is_first, &where_is, &limits, &config);
+            let mut write = options(one, qos, is_first, &where_is, &limits, nodes, &config);
             write.retain(|line| asking.is_accepted(line));
             let default = is_default(one, qos);
             account.qoses.push(MyQos { qos: qos.clone(), default, limits, write });
@@ -201,6 +201,7 @@ fn options(
     default: bool,
     where_is: &dyn Fn(&str) -> Option<Place>,
     limits: &[Limit],
+    nodes: &[Node],
     config: &Config,
 ) -> Vec<String> {
     let mut begin = String::new();
@@ -217,9 +218,12 @@ fn options(
             if place.is_default { String::new() } else { format!("--partition={} ", place.partition) };
         Some(format!("{begin}{partition}--gres={gres}:{count}"))
     };
+    // As nodes spell it, since Slurm finds nodes by that.
     let spelled = |gres_type: &str| {
-        let written = config.policy.types.iter().find(|written| written.eq_ignore_ascii_case(gres_type));
-        written.map_or_else(|| gres_type.to_owned(), Clone::clone)
+        let known = nodes.iter().flat_map(|node| &node.gres).filter_map(|(_, kind, _)| kind.as_ref());
+        let mut known = known.chain(config.policy.types.iter());
+        let same = known.find(|written| written.eq_ignore_ascii_case(gres_type));
+        same.map_or_else(|| gres_type.to_owned(), Clone::clone)
     };
     let mut found: Vec<String> = Vec::new();
     let typed = limits.iter().filter_map(|limit| Some((limit, limit.tres.strip_prefix("gres/gpu:")?)));
@@ -321,13 +325,20 @@ mod tests {
             let partition = association.partition.clone();
             let place =
                 |_: &str| Some(Place { is_default: partition.is_empty(), partition: partition.clone() });
-            assert_eq!(options(&association, "two", default, &place, limits, &config), expected);
+            assert_eq!(options(&association, "two", default, &place, limits, &[], &config), expected);
         }
         let shares = Config::parse("Placement=follow\nUnitsPerGpu=100").unwrap();
         let place = |gres: &str| Some(Place { partition: "q".into(), is_default: gres == "gpu" });
-        let both = options(&one("two", ""), "two", true, &place, &[limit("gres/mps", 200)], &shares);
+        let both = options(&one("two", ""), "two", true, &place, &[limit("gres/mps", 200)], &[], &shares);
         assert_eq!(both, ["--gres=gpu:1", "--partition=q --gres=mps:25"]);
-        assert!(options(&one("two", ""), "two", true, &|_| None, &[], &shares).is_empty(), "no node has it");
+        assert!(
+            options(&one("two", ""), "two", true, &|_| None, &[], &[], &shares).is_empty(),
+            "no node has it"
+        );
+        let node = Node::read("NodeName=n Gres=gpu:A40:4").unwrap();
+        let limits = [limit("gres/gpu:a40", 2)];
+        let spelled = options(&one("two", ""), "two", true, &place, &limits, &[node], &shares);
+        assert_eq!(spelled, ["--partition=q --gres=gpu:A40:1"], "as Slurm finds it");
     }
 
     #[test]

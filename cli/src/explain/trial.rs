@@ -1,9 +1,9 @@
 //! What Slurm itself says of a request that gpushare accepts: `sbatch --test-only`, in which slurmctld tests a request
-//! and makes no job.
+//! and makes no job. It says no to a job that it couldn't start with the nodes and reservations of now, too.
 
+use std::env;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::process::CommandExt;
 use std::time::Duration;
 
 use gpushare_slurm_run::{command, run};
@@ -13,8 +13,9 @@ const NOT_TESTED: [&str; 4] = ["spread-job", "extra", "distribution", "ntasks-pe
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Slurm's answers that say little, and what they mean as a rule.
-const MEANINGS: [(&str, &str); 6] = [
-    ("Requested node configuration is not available", "no node has it, or time for it (--time)"),
+const MEANINGS: [(&str, &str); 7] = [
+    ("Requested node configuration is not available", "no node that is up has it, or time for it (--time)"),
+    ("Invalid time specified", "its reservation isn't active now"),
     ("Invalid generic resource (gres) specification", "no node has it, or two options name different GPUs"),
     ("Invalid qos specification", "not yours, or not with this --account: `gpushare mine`"),
     ("Invalid account or account/partition combination", "`gpushare mine` lists your accounts"),
@@ -22,35 +23,33 @@ const MEANINGS: [(&str, &str); 6] = [
     ("Requested reservation is invalid", "`scontrol show reservation` lists the reservations"),
 ];
 
-/// Why Slurm refuses a command line of sbatch, of the caller or another user; `None` if it doesn't or can't be asked.
-pub fn ask(words: &[Vec<u8>], options: &[&str], has_script: bool, user_id: u32) -> Option<String> {
-    if options.iter().any(|name| NOT_TESTED.contains(name)) {
+/// Why Slurm says no to a command line of sbatch; `None` if it doesn't, or can't be asked.
+pub fn ask(words: &[Vec<u8>], options: &[&str], has_script: bool) -> Option<String> {
+    // `options` has no such variable.
+    let set = ["SBATCH_SPREAD_JOB", "SBATCH_DISTRIBUTION"].iter().any(|name| env::var_os(name).is_some());
+    if set || options.iter().any(|name| NOT_TESTED.contains(name)) {
         return None;
     }
     let mut sbatch = command("sbatch");
-    sbatch.arg("--test-only").uid(user_id); // of another user only for root
-    sbatch.args((!has_script).then_some("--wrap=:"));
+    sbatch.arg("--test-only").args((!has_script).then_some("--wrap=:"));
     sbatch.args(words.iter().map(|word| OsStr::from_bytes(word)));
     let output = run::run(&mut sbatch, PATIENCE).ok()?;
-    if output.status.success() {
-        return None;
-    }
-    reason(&String::from_utf8_lossy(&output.complaints))
+    if output.status.success() { None } else { reason(&String::from_utf8_lossy(&output.complaints)) }
 }
 
+/// Other complaints of sbatch, such as one about the script, are no answer of Slurm's.
 fn reason(said: &str) -> Option<String> {
-    // gpushare's own lines are in the answer already, and Slurm's last line is the reason.
-    let mut lines = said.lines().rev().map(|line| line.trim_start_matches("sbatch: error: "));
-    let last = lines.next()?;
-    let reason = last.strip_prefix("allocation failure: ").unwrap_or(last);
-    let more =
-        lines.next().filter(|line| line.starts_with("Failed to validate") || line.starts_with("Memory"));
-    let said = more.unwrap_or(reason).trim_end_matches('.');
-    if said.contains("slurm controller") || said.contains("timed out") {
-        return None; // it hasn't answered
-    }
-    let meaning = MEANINGS.iter().find(|(start, _)| said.starts_with(start));
-    Some(meaning.map_or_else(|| said.to_owned(), |(_, words)| format!("{said}: {words}")))
+    let mut lines = said.lines().map(|line| line.trim_start_matches("sbatch: error: ").trim_end_matches('.'));
+    // A plugin's own text says more than the error behind it.
+    let more = lines.clone().find(|line| {
+        ["gpushare: ", "Failed to validate", "Memory spec"].iter().any(|start| line.starts_with(start))
+    });
+    let answer = lines.find_map(|line| line.strip_prefix("allocation failure: ")).or(more)?;
+    let passing = ["slurm controller", "timed out", "temporarily unavailable"];
+    let answer = Some(answer).filter(|answer| !passing.iter().any(|word| answer.contains(word)))?;
+    let meaning = MEANINGS.iter().find(|(start, _)| answer.starts_with(start));
+    let meant = meaning.map_or_else(|| answer.to_owned(), |(_, words)| format!("{answer}: {words}"));
+    Some(more.map_or(meant, str::to_owned))
 }
 
 #[cfg(test)]
@@ -61,16 +60,29 @@ mod tests {
     fn slurms_reason_is_read() {
         for (said, expected) in [
             ("", None),
-            ("something new\n", Some("something new")),
+            ("sbatch: error: Unable to open file job.sh\n", None),
+            ("sbatch: error: Batch script is empty!\n", None),
+            ("allocation failure: Something new\n", Some("Something new")),
             ("allocation failure: Unable to contact slurm controller (connect failure)\n", None),
+            ("allocation failure: Resource temporarily unavailable\n", None),
             (
-                "sbatch: error:   GS114, see x\nallocation failure: Requested reservation is invalid\n",
+                "allocation failure: Requested reservation is invalid\n",
                 Some("Requested reservation is invalid: `scontrol show reservation` lists the reservations"),
+            ),
+            (
+                "sbatch: error: gpushare: QOS 'q' requires a GPU type; 'gpu:2' has no type\n\
+                 allocation failure: Invalid generic resource (gres) specification\n",
+                Some("gpushare: QOS 'q' requires a GPU type; 'gpu:2' has no type"),
             ),
             (
                 "sbatch: error: Failed to validate job spec. --gpus-per-task is not allowed.\n\
                  sbatch: error: Invalid generic resource (gres) specification\n",
                 Some("Failed to validate job spec. --gpus-per-task is not allowed"),
+            ),
+            (
+                "sbatch: error: Memory specification can not be satisfied\n\
+                 allocation failure: Requested node configuration is not available\n",
+                Some("Memory specification can not be satisfied"),
             ),
         ] {
             assert_eq!(reason(said).as_deref(), expected, "{said}");

@@ -61,7 +61,7 @@ pub fn lines(status: &Status, view: Option<View>, style: &Style) -> Result<Vec<L
         let is_recorded = |total: &GpuTotal| total.capacity.is_some();
         let none = match status.own_only {
             _ if !(status.gpus.is_empty() || status.gpus.iter().any(is_recorded)) => {
-                "gpushare records no jobs on this node (Placement is off); squeue -w NODE shows them"
+                "no shares on this node; squeue -w NODE shows its jobs"
             }
             true => "no jobs of yours on this node",
             false => "no shares on this node",

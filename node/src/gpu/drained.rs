@@ -9,11 +9,12 @@
 //! GPU, and PCI addresses change if a card disappears. Until something initialises a GPU after boot, the driver has no
 //! UUID for it; then the address decides. Without a driver it is the device node's name.
 
+use std::io;
 use std::path::{Path, PathBuf};
 
 use gpushare::root_file;
 
-use super::Roots;
+use super::{DeviceError, Roots};
 
 /// Longer than any such file.
 const LONGEST: u64 = 1 << 20;
@@ -38,17 +39,23 @@ pub fn path(roots: &Roots) -> PathBuf {
     roots.state.join("drained")
 }
 
-/// All of them; none if the file can't be read. Of a line that someone has edited, the first two words count.
-pub fn drained(roots: &Roots) -> Vec<Drain> {
-    let bytes = root_file::read(&path(roots), LONGEST).ok().flatten().unwrap_or_default();
+/// All of them. Of a line that someone has edited, the first two words count.
+///
+/// # Errors
+/// The file is there and can't be read: then any GPU may be out of service.
+pub fn drained(roots: &Roots) -> Result<Vec<Drain>, DeviceError> {
+    let regular = |bytes: Option<Vec<u8>>| bytes.ok_or(io::ErrorKind::InvalidInput.into());
+    let bytes = match root_file::read(&path(roots), LONGEST) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
+        read => read.and_then(regular).map_err(|error| DeviceError::List(path(roots), error))?,
+    };
     let text = String::from_utf8_lossy(&bytes);
     let read = |line: &str| {
-        let mut words = line.splitn(5, ' ').map(str::to_owned);
-        let mut next = || words.next().unwrap_or_default();
-        let (uuid, place, since) = (next(), next(), next().parse().unwrap_or(0));
-        Drain { uuid, place, since, user: next(), reason: next() }
+        let mut words = line.splitn(5, ' ');
+        let mut one = || words.next().unwrap_or_default().to_owned();
+        Drain { uuid: one(), place: one(), since: one().parse().unwrap_or(0), user: one(), reason: one() }
     };
-    text.lines().filter(|line| !line.trim().is_empty()).map(read).collect()
+    Ok(text.lines().filter(|line| !line.trim().is_empty()).map(read).collect())
 }
 
 impl Drain {
@@ -69,12 +76,12 @@ mod tests {
     fn a_gpu_is_drained_by_its_uuid_and_without_one_by_its_place() {
         let dir = tempfile::tempdir().unwrap();
         let roots = Roots::at(dir.path());
-        assert_eq!(drained(&roots), []);
+        assert_eq!(drained(&roots).unwrap(), []);
         std::fs::create_dir_all(&roots.state).unwrap();
         let lines =
             "GPU-a 0000:01:00.0 1793000000 root the fan  is broken\n\n- nvidia2 x\n- 0000:03:00.0 7 al hot\n";
         std::fs::write(path(&roots), lines).unwrap();
-        let found = drained(&roots);
+        let found = drained(&roots).unwrap();
         assert_eq!(
             (found[0].since, &*found[0].user, &*found[0].reason),
             (1_793_000_000, "root", "the fan  is broken")
@@ -99,6 +106,6 @@ mod tests {
         }
         std::fs::remove_file(path(&roots)).unwrap();
         std::fs::create_dir(path(&roots)).unwrap();
-        assert_eq!(drained(&roots), [], "whatever is in its place");
+        assert!(drained(&roots).is_err(), "then any GPU may be out of service");
     }
 }

@@ -70,7 +70,7 @@ gpushare::errors! {
 pub fn inventory(files: &Files, roots: &Roots) -> Result<Inventory, DeviceError> {
     let known = driver::known(roots);
     let slots = slots(files, roots, &known)?;
-    let drained = drained(roots);
+    let drained = drained(roots)?;
     let detail = |(index, slot)| Detail::of(index, slot, roots, (&known, &drained));
     let details: Vec<Detail> = (0..).zip(&slots).map(detail).collect();
     // AutoDetect=nvml finds parts; AutoDetect=nvidia doesn't.

@@ -164,7 +164,9 @@ fn one(
         _ if asks > limit && tres != "node" => Verdict::Never,
         for_more => Verdict::Waits { for_more },
     };
-    let counted = |row: &&Row| is_counted(row, record, scope, job, known);
+    // Whether it has any first: of many jobs, few have GPUs.
+    let has = |row: &Row| tres == "jobs" || row.tres.get(tres).is_some_and(|count| *count > 0);
+    let counted = |row: &&Row| has(row) && is_counted(row, record, scope, job, known);
     // A node that two jobs share counts once.
     let by_whom = used.is_some() && tres != "node";
     let users = if by_whom { users(rows.iter().filter(counted), tres) } else { Vec::new() };
@@ -197,7 +199,8 @@ fn is_counted(row: &Row, record: &Record, scope: Scope, job: &Row, known: &Known
             known.below.get(name).is_some_and(|all| all.iter().any(|account| same(account, &row.account)))
         }
         Holder::Nodes(_, nodes) => {
-            nodes.iter().any(|node| hostlist::contains(&row.node_list, node) == Some(true))
+            let its = hostlist::names(&row.node_list, &mut hostlist::MOST_NODES.clone());
+            its.iter().any(|node| nodes.contains(node))
         }
         Holder::Own(account, partition) => {
             row.user == job.user

@@ -20,7 +20,7 @@ pub enum Holder {
     /// The user's association with an account, for one partition or for all.
     Own(String, String),
     /// The nodes of a partition that may start jobs.
-    Nodes(String, Vec<String>),
+    Nodes(String, BTreeSet<String>),
 }
 
 /// A QOS or an association.
@@ -285,7 +285,7 @@ QOS=part(3) UsageRaw=0.0 GrpJobs=N(0) GrpTRES=cpu=2(0),gres/gpu:a40=N(0) MaxTRES
         ];
         let of = |tres: &str| of_nodes(&job(7, "alice", "PENDING", tres), &nodes);
         let found = of("cpu=1,gres/gpu=5,gres/gpu:a40=5,gres/mps=50");
-        assert_eq!(found.holder, Holder::Nodes("p".into(), vec!["n1".into(), "n4".into()]));
+        assert_eq!(found.holder, Holder::Nodes("p".into(), ["n1".to_owned(), "n4".to_owned()].into()));
         let counts = &found.fields["its nodes"];
         assert_eq!(counts.len(), 2, "the type alone, and no CPUs: {counts:?}");
         assert_eq!((counts["gres/gpu:a40"], counts["gres/mps"]), ((Some(8), 2), (Some(800), 0)));

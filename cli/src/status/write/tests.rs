@@ -117,10 +117,7 @@ an entry that can't be read: '12': another version of gpushare wrote it, in form
     assert_eq!(tables(&empty), "no jobs of yours on this node\n");
     let off = Status { gpus: local::totals(&[detail(0)], &[], &[], &Measured::default()), ..empty };
     let said = tables(&off);
-    assert!(
-        said.ends_with("records no jobs on this node (Placement is off); squeue -w NODE shows them\n"),
-        "{said}"
-    );
+    assert!(said.ends_with("no shares on this node; squeue -w NODE shows its jobs\n"), "{said}");
 }
 
 #[test]
