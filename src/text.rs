@@ -1,7 +1,6 @@
 //! Slurm's formats that several crates parse: lists of hosts, GRES of a node, times, numbers of a TRES; and our own,
 //! such as patterns of names.
 
-pub mod age;
 pub mod gres;
 pub mod hostlist;
 pub mod pattern;

@@ -11,7 +11,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use crate::config::Config;
 use gpushare::config::{self, LoadError};
 use gpushare::submit::policy::Policy;
-use gpushare::text::age::age;
+use gpushare::text::time;
 use gpushare_node::config::{NodeConfig, Placement};
 use gpushare_node::exec;
 use gpushare_node::foreign::{Foreign, Jobs, Usage};
@@ -266,9 +266,9 @@ pub fn inventory(config: &NodeConfig, host: &str) -> Result<Inventory, DeviceErr
     gpu::inventory(&gpu::Files::of(&config.gpu_files, gres_conf, Some(host))?, &Roots::system())
 }
 
-/// `drained for 12 days by root: the fan is broken`
+/// `drained for 12-03:04:05 by root: the fan is broken`
 pub fn drained(drain: &Drain, now: u64) -> String {
-    let age = age(now.saturating_sub(drain.since));
+    let age = time::text(now.saturating_sub(drain.since));
     format!("drained for {age} by {}: {}", drain.user, drain.reason)
 }
 

@@ -136,7 +136,7 @@ fn a_drained_gpu_is_shown_with_who_why_and_how_long_and_has_nothing_free() {
     let status = Status { gpus, daemons: vec![], garbage: vec![], failures: vec![], ..status() };
     let text = tables(&status);
     assert!(text.contains("3  /dev/nvidia3             -      0     0  80"), "{text}");
-    assert!(text.ends_with("GPU 3 is drained for 2 days by root: the fan \\u{9b}is broken\n"), "{text}");
+    assert!(text.ends_with("GPU 3 is drained for 2-00:00:00 by root: the fan \\u{9b}is broken\n"), "{text}");
     let gpu = &object(&status)["gpus"][3];
     assert_eq!(gpu["free"], 0);
     assert!(gpu["fault"].as_str().unwrap().ends_with("by root: the fan \u{9b}is broken"), "{gpu}");
