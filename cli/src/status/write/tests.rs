@@ -140,7 +140,9 @@ fn a_drained_gpu_is_shown_with_who_why_and_how_long_and_has_nothing_free() {
     let gpu = &object(&status)["gpus"][3];
     assert_eq!(gpu["free"], 0);
     assert!(gpu["fault"].as_str().unwrap().ends_with("by root: the fan \u{9b}is broken"), "{gpu}");
-    assert!(parsable_gpus(&status).lines().last().unwrap().contains("2-00:00:00 by root: the fan "));
+    let line = parsable_gpus(&status);
+    let line = line.lines().last().unwrap();
+    assert!(line.contains("|drained for ") && line.contains(" by root: the fan "), "{line}");
 }
 
 fn measured() -> Status {
