@@ -459,27 +459,27 @@ def test_whole_gpus_beside_shares_on_several_nodes(nodes):
         assert re.search(rf"at {node} .*open={gpus[0]} ", text), text
 
 
-def full_while_another_is_empty(nodes):
-    """Whether a GPU of n1 or n2 has more units than fill it, though another one is empty."""
+def full_while_another_has_room(nodes, share):
+    """Whether a GPU of n1 or n2 has more units than fill it, though another one has room for such a share."""
     assigned = nodes.assigned(nodes.entries())
     units = [*assigned["n1"], *assigned["n2"]]
-    return max(units) > nodes.share.full and min(units) == 0
+    return max(units) > nodes.share.full >= min(units) + share
 
 
-def test_lln_keeps_shares_from_meeting_where_another_node_is_empty(nodes):
+def test_lln_keeps_shares_from_meeting_where_another_node_has_room(nodes):
     """As `gpushare conf slurm` and `gpushare check` say. Slurm counts units, so by itself it fills n1 first."""
     cluster = nodes.cluster
     if cluster.kind == "follow-mps":
         pytest.skip("Slurm chooses the GPU, too")
     line = "# Add to PartitionName=p: LLN=YES"
     assert line in cluster.ok("gpushare conf slurm") and "LLN" in cluster.ok("gpushare check --all", node="n1")
-    # In eightieths of a GPU: four fill n1 but for its rests, and the fifth fits a GPU of any other node.
-    shares = [f"--gres={nodes.share.gres}:{nodes.share.full * part // 80}" for part in (65, 65, 65, 65, 38)]
+    # In eightieths of a GPU: four fill n1 but for its rests, and each of the others fits a GPU of n2.
+    units = [nodes.share.full * part // 80 for part in (65, 65, 65, 65, 38, 38, 38)]
 
     def all_at_once():
-        for share in shares:
-            nodes.submit("-xn3", share)
-        met = full_while_another_is_empty(nodes)
+        for share in units:
+            nodes.submit("-xn3", f"--gres={nodes.share.gres}:{share}")
+        met = full_while_another_has_room(nodes, units[-1])
         cluster.cancel_all()
         nodes.wait_empty()
         return met
