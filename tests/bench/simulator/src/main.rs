@@ -1,4 +1,5 @@
-//! `placement-simulator`: the same traces for every policy, a table of what became of the jobs, and a plot of it.
+//! `placement-simulator`: the same traces for every policy, a table of what became of the jobs, and a plot of it; and a
+//! table of how often shares overcommit a GPU of one node while another has room.
 //!
 //!     placement-simulator [--seeds N] [--jobs N] [--svg FILE]
 //!
@@ -7,8 +8,11 @@
 #![forbid(unsafe_code)]
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a program for developers")]
 
+mod cluster;
 mod figures;
 mod node;
+mod openb;
+mod overcommit;
 mod plot;
 mod policy;
 mod random;
@@ -63,6 +67,7 @@ fn run(options: &Options) -> Result<(), String> {
         Kind::ALL.iter().map(|kind| outcome(*kind, options)).collect::<Result<_, _>>()?;
     println!("{} jobs a trace, seeds 1 to {}", options.jobs, options.seeds);
     println!("{}", report::table(&outcomes));
+    println!("\n{}", overcommit::table(options.jobs, options.seeds)?);
     match &options.svg {
         Some(path) => std::fs::write(path, plot::svg(&outcomes)).map_err(|error| format!("{path}: {error}")),
         None => Ok(()),

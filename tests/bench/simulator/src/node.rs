@@ -204,7 +204,7 @@ mod tests {
     use crate::trace::{Kind, UNITS};
 
     fn job(arrival: f64, units: u32, utilization: f64) -> Job {
-        Job { arrival, units, user: 1, work: 600.0, utilization, memory: 600 }
+        Job { arrival, units, cpus: 1, user: 1, work: 600.0, utilization, memory: 600 }
     }
 
     fn run(gpus: usize, jobs: Vec<Job>, policy: Policy) -> Figures {

@@ -7,7 +7,8 @@ use crate::random::Random;
 pub const UNITS: u32 = 80;
 /// Memory of most GPUs, in MiB.
 const MEMORY: u64 = 24 * 1024;
-const HOUR: f64 = 3600.0;
+/// In seconds.
+pub const HOUR: f64 = 3600.0;
 
 /// A job with a share.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -16,6 +17,8 @@ pub struct Job {
     pub arrival: f64,
     /// Units asked for.
     pub units: u32,
+    /// CPUs asked for; only the order of several nodes depends on them.
+    pub cpus: u32,
     /// Who asks.
     pub user: u32,
     /// Seconds it takes if nothing slows it down.
@@ -150,7 +153,7 @@ impl Kind {
         let (utilization, memory) = self.need(random, f64::from(units) / f64::from(UNITS));
         let memory = mib(memory.clamp(0.01, 0.95) * MEMORY as f64);
         let user = random.one_of(&[2001, 2002, 2003, 2004, 2005, 2006, 2007, 2008], 2001);
-        Job { arrival, units, user, work, utilization: 100.0 * utilization.clamp(0.01, 1.0), memory }
+        Job { arrival, units, cpus: 1, user, work, utilization: 100.0 * utilization.clamp(0.01, 1.0), memory }
     }
 
     /// Utilization and memory, as parts of a GPU of 24 GiB.
