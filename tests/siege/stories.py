@@ -108,6 +108,8 @@ class Author(Times, Plain):
         text = fields.get("ntasks_per_socket", "1")
         if text.isdigit() and int(text) % 2**16 == 0:
             fields["ntasks_per_socket"] = "1"
+        if self.release == "24.11" and "tres_per_task" in fields and fields.get("priority") == "0":
+            fields.pop("ntasks_per_node", None)
         return fields
 
     def act(self, user, verb, fields=None, **more):
