@@ -156,7 +156,7 @@ fn place_job(job: &NodeJob, caller: u32) -> Result<(), WorkError> {
         Placed::NotOurs => {
             let noted = job.noted.as_ref().filter(|noted| for_share && noted.gres == config.share_gres);
             if let Some(Noted { gres, units }) = noted {
-                // An update removed it, or slurmctld 24.11 forgot it in the first seconds after its start.
+                // An update removed it, or slurmctld can't tell it yet, seconds after its own start.
                 let id = job.key.id;
                 log::info!("job {id}: it asked for {gres}:{units}, but Slurm gave it none on this node");
             }

@@ -78,6 +78,17 @@ impl Sizes {
     fn largest_gpu(&self) -> Result<Option<u64>, Problem> {
         self.placement.largest_gpu(self.units_per_gpu.as_ref())
     }
+
+    /// The GPUs of these nodes.
+    fn gpus(self, nodes: String, by_memory: bool) -> LargestGpu {
+        let units = self.largest_gpu().unwrap_or_default();
+        let types = match self.units_per_gpu {
+            Some(UnitsPerGpu::ByType(types)) if by_memory => types,
+            _ => Vec::new(),
+        };
+        let mem_per_unit = self.mem_per_unit.filter(|_| by_memory).unwrap_or(0);
+        LargestGpu { nodes, units, types, mem_per_unit }
+    }
 }
 
 /// What has been read so far.
@@ -173,24 +184,21 @@ impl Draft {
     /// Settings that don't go together; with the line, if that is one for single nodes.
     pub fn finish(self) -> Result<Rules, ConfigError> {
         let Draft { mut rules, sizes, nodes, share_gres, memory_gres, has_gres, .. } = self;
-        let elsewhere = sizes.largest_gpu().map_err(Problem::of_file)?;
+        sizes.largest_gpu().map_err(Problem::of_file)?;
         let nodes = nodes.over(&sizes, |sizes| sizes.largest_gpu().map(|_| ()))?;
         let policy = &mut rules.policy;
-        let largest = |(names, sizes): &(String, Sizes)| LargestGpu {
-            nodes: names.clone(),
-            units: sizes.largest_gpu().unwrap_or_default(),
-        };
+        let by_memory = memory_gres.is_some();
         let shares = &mut policy.shares;
-        shares.elsewhere = elsewhere;
-        shares.nodes = nodes.iter().map(largest).collect();
-        let units = || shares.nodes.iter().map(|line| line.units).chain([elsewhere]).flatten();
+        shares.elsewhere = sizes.gpus(String::new(), by_memory);
+        shares.nodes = nodes.into_iter().map(|(names, sizes)| sizes.gpus(names, by_memory)).collect();
+        let units = || shares.nodes.iter().chain([&shares.elsewhere]).filter_map(|line| line.units);
         shares.most = units().max();
-        if units().min() == shares.most {
+        if let Some(name) = &memory_gres {
+            memory::check(shares, &share_gres.0, name).map_err(Problem::of_file)?;
+        } else if units().min() == shares.most {
             shares.nodes.clear();
         }
-        let sizes: Vec<Sizes> = nodes.into_iter().map(|(_, sizes)| sizes).chain([sizes]).collect();
-        let by_memory = memory_gres.map(|name| memory::rule(&sizes, &share_gres.0, name)).transpose();
-        policy.memory_gres = by_memory.map_err(Problem::of_file)?;
+        policy.memory_gres = memory_gres;
         let of_partitions = || policy.partition_records.iter().any(|record| record.caps.any());
         policy.has_caps =
             policy.caps.any() || of_partitions() || policy.records.iter().any(|record| record.caps.any());

@@ -39,7 +39,7 @@ mod under;
 mod update;
 
 pub use accounts::{Association, GresLimit};
-pub use per_gpu::{Amount, Caps, DefaultMemory, MemoryGres, PerGpu};
+pub use per_gpu::{Amount, Caps, DefaultMemory, PerGpu};
 use refusal::Fault;
 pub use refusal::{Because, Change, Command, Correction, Ground, Offer, QUOTED, Refusal, Remark, Rule};
 pub use rules::{
@@ -181,15 +181,7 @@ pub struct Acceptance<'a> {
 pub fn judge<'a, A: Accounting>(request: &Request, policy: &'a Policy, accounting: &'a A) -> Verdict<'a> {
     let asked = Parsed::from(*request);
     let case = Judgement::new(&asked, policy, accounting, None);
-    let ruling = match case.by_memory(&asked) {
-        None => case.judged(),
-        Some(Err(fault)) => Err(case.with_correction(fault)),
-        Some(Ok(share)) => {
-            let asked = asked.with(&share.fields);
-            Judgement::new(&asked, policy, accounting, None).judged().map(|accepted| share.noted(accepted))
-        }
-    };
-    ruling.map_or_else(Verdict::Refuse, Verdict::Accept)
+    case.ruled().map_or_else(Verdict::Refuse, Verdict::Accept)
 }
 
 /// Checks an update of a pending job. `update` has the user's changes, `existing` the current job.
@@ -206,17 +198,7 @@ pub fn judge_update<'a, A: Accounting>(
     let existing = Parsed::from(existing.without_defaults());
     let after = update.after(&existing);
     let case = Judgement::new(&after, policy, accounting, Some((update, &existing)));
-    let ruling = match case.by_memory(&update.request) {
-        None => case.updated(),
-        Some(Err(fault)) => Err(case.with_correction(fault)),
-        Some(Ok(share)) => {
-            let update = &Update { request: update.request.with(&share.fields), ..update.clone() };
-            let after = update.after(&existing);
-            let case = Judgement::new(&after, policy, accounting, Some((update, &existing)));
-            case.updated().map(|accepted| share.noted(accepted))
-        }
-    };
-    ruling.map_or_else(Verdict::Refuse, Verdict::Accept)
+    case.ruled().map_or_else(Verdict::Refuse, Verdict::Accept)
 }
 
 /// The state for checking one request.
@@ -229,6 +211,8 @@ struct Judgement<'r, 'a, A: Accounting> {
     update: Option<(&'r Update<'r>, &'r Parsed<'r>)>,
     /// Whether this checks a correction of gpushare's own: then nothing is let pass.
     again: bool,
+    /// How much GPU memory the user requested of the share, in MiB; 0 if they requested units.
+    mebibytes: u64,
     /// See [`Judgement::governing`]; looked up only when needed.
     governing: OnceCell<Vec<Association<'a>>>,
     /// The GRES that the job's partitions bill; slurmctld packs each partition for them, so they are asked for once.
@@ -245,7 +229,12 @@ impl<'r, 'a, A: Accounting> Judgement<'r, 'a, A> {
         update: Option<(&'r Update<'r>, &'r Parsed<'r>)>,
     ) -> Self {
         let (governing, billed) = Default::default();
-        Judgement { request, policy, accounting, update, again: false, governing, billed }
+        Judgement { request, policy, accounting, update, again: false, mebibytes: 0, governing, billed }
+    }
+
+    /// The verdict on a submission or an update without GPU memory.
+    fn settled(&self) -> Ruling<Acceptance<'a>> {
+        if self.update.is_some() { self.updated() } else { self.judged() }
     }
 
     /// The verdict on a submission, or on an update as if Slurm took it in one step.

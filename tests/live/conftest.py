@@ -51,6 +51,11 @@ capped = clusters("caps", conf=[CASES / "caps"])
 counted = clusters("counted", conf=[CASES / "counted"])
 # Shares that are asked for by their GPU memory.
 by_memory = clusters("mem", conf=[EXAMPLES / "own", CASES / "by-memory"], cgroup=either)
+# The same in a partition with three types of GPU.
+by_memory_nodes = clusters(
+    "memn", conf=[EXAMPLES / "own", *(CASES / one for one in ("by-memory", "nodes", "nodes-own", "by-memory-nodes"))],
+    cgroup="v2",
+)
 # The same group, and what the known ways round its limit need: shards, partitions, scrontab.
 ways = clusters("ways", conf=[EXAMPLES / "contributors", CASES / "ways"])
 # The same group where slurmctld is Debian's own unit of a real systemd, with daemons of syslog.

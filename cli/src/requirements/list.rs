@@ -211,7 +211,7 @@ fn nodes(config: &Config, slurm: &Slurm, hooks: bool) -> Vec<Requirement> {
         gres.push(config.node.share_gres.clone());
     }
     // Slurm must know the name, or it refuses the request before its plugins see it.
-    gres.extend(config.policy.memory_gres.iter().map(|rule| rule.name.clone()));
+    gres.extend(config.policy.memory_gres.clone());
     if gres.is_empty() {
         return Vec::new();
     }

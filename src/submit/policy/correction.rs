@@ -148,7 +148,7 @@ impl<A: Accounting> Judgement<'_, '_, A> {
             let request = self.effective(wanted);
             let again =
                 Judgement { again: true, ..Judgement::new(&request, self.policy, self.accounting, None) };
-            let next = again.judged().err();
+            let next = again.ruled().err();
             // What sbatch would make of it isn't checked here.
             return Some(next).filter(|next| next.is_some() || !request.leaves_tasks_to_sbatch());
         };
@@ -158,7 +158,7 @@ impl<A: Accounting> Judgement<'_, '_, A> {
         let after = update.after(existing);
         let update = Some((update, existing));
         let again = Judgement { again: true, ..Judgement::new(&after, self.policy, self.accounting, update) };
-        Some(again.updated().err())
+        Some(again.ruled().err())
     }
 
     fn mend(&self, wanted: &mut Correction, fault: &Refusal) -> Option<()> {
@@ -286,9 +286,12 @@ impl<A: Accounting> Judgement<'_, '_, A> {
             (Rule::ShareSize, Offer::UpTo(most)) => *most,
             _ => fault.count,
         };
-        let by_memory = self.policy.memory_gres.as_ref().map(|rule| rule.name.as_bytes());
+        let by_memory = self.policy.memory_gres.as_deref().map(str::as_bytes);
         let goes = |name: &[u8]| {
-            name == fault.gres || by_memory == Some(name) || (fault.rule == Rule::WholeGpu && name == GPU)
+            name == fault.gres
+                || by_memory == Some(name)
+                || (by_memory == Some(&fault.gres) && self.policy.is_share(name))
+                || (fault.rule == Rule::WholeGpu && name == GPU)
         };
         let kept = |token: Token| match token {
             Token::Gres(gres) => !goes(gres.name),

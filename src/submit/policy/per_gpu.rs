@@ -1,5 +1,4 @@
-//! What gpushare.conf says about resources per GPU: the CPUs and the memory of its job, and the GPU memory of a share's
-//! unit.
+//! What gpushare.conf says about resources per GPU: the CPUs and the memory of its job.
 
 /// The caps in one place of the file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -51,17 +50,6 @@ pub enum Amount {
     Cpus,
     /// Memory.
     Memory,
-}
-
-/// `MemoryGRES`, and how to convert memory to units.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct MemoryGres {
-    /// Its name, such as `gpumem`.
-    pub name: String,
-    /// `MemPerUnit`, in MiB, at least 1.
-    pub mem_per_unit: u64,
-    /// `UnitsPerGpu` by type, if it is set by type.
-    pub types: Vec<(String, u64)>,
 }
 
 /// slurm.conf's or a partition's defaults for a job that requests no memory. Without any default, it gets all memory of

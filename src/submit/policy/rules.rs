@@ -1,7 +1,7 @@
 //! The administrator's rules of submission, from gpushare.conf.
 
 use super::LargestGpu;
-use super::per_gpu::{Caps, MemoryGres};
+use super::per_gpu::Caps;
 use crate::mend::mended;
 use crate::text::pattern::{Case, Patterns};
 use crate::word::words;
@@ -41,7 +41,7 @@ pub struct Policy {
     /// `ShareGRES`, whose count is recorded for the node, like that of mps and shard.
     pub share_gres: ShareGres,
     /// `MemoryGRES`: the GRES name with which users request a share by its GPU memory.
-    pub memory_gres: Option<MemoryGres>,
+    pub memory_gres: Option<String>,
     /// `GetUserEnv=drop`: slurmd runs no user's login shell, which would run outside of all jobs.
     pub drops_user_env: bool,
     /// GPU types in the spelling of the file's other keys: `GPUs`, `DefaultType`, `GpuWeight`.
@@ -247,7 +247,7 @@ pub struct ShareRules {
     /// The same for the nodes of each `NodeName=` line, in the file's order. Empty if all nodes have the same.
     pub nodes: Vec<LargestGpu>,
     /// The same for nodes without such a line.
-    pub elsewhere: Option<u64>,
+    pub elsewhere: LargestGpu,
 }
 
 impl Policy {

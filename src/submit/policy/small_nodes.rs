@@ -1,5 +1,5 @@
-//! Nodes whose GPUs are all smaller than a share. Slurm adds up the units of a node's GPUs, so it would send the share
-//! there, and the share would fail.
+//! Nodes whose GPUs are all smaller than a share: Slurm adds up the units of a node's GPUs, so it would send the share
+//! there, and the share would fail. And nodes on which its units are less GPU memory than the user requested.
 
 use super::refusal::plain;
 use super::{Accounting, Fault, Judgement, Offer, Rule};
@@ -7,21 +7,25 @@ use crate::submit::grammar::Gres;
 use crate::text::hostlist;
 
 /// The size of the largest GPU of some nodes.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LargestGpu {
-    /// The nodes, such as `gpu[01-04],big1`; if several lists name a node, the first counts.
+    /// The nodes, such as `gpu[01-04],big1`; if several lists name a node, the first counts. Empty for all others.
     pub nodes: String,
     /// `None` if gpushare places no shares there.
     pub units: Option<u64>,
+    /// `UnitsPerGpu` by type, if it is set by type.
+    pub types: Vec<(String, u32)>,
+    /// `MemPerUnit`, in MiB, if there is `MemoryGRES`; otherwise 0.
+    pub mem_per_unit: u32,
 }
 
-impl<A: Accounting> Judgement<'_, '_, A> {
+impl<'a, A: Accounting> Judgement<'_, 'a, A> {
     /// A share that is larger than the GPUs of a node that the job names.
     pub(super) fn too_large(&self) -> Option<Fault> {
         let share = self.placed_share()?;
         let mut named = names(self.request.nodes?);
-        let (node, units) =
-            named.find_map(|node| self.too_small(&node, share.count).map(|units| (node, units)))?;
+        let too_small = |node: &str| self.gpus_of(node).units.filter(|units| *units < share.count);
+        let (node, units) = named.find_map(|node| too_small(&node).map(|units| (node, units)))?;
         let asked = [&plain(share), b" on ".as_slice(), node.as_bytes()].concat();
         let offer = Offer::UpTo(units);
         let refusal = self.site_refusal(Rule::ShareSize, asked);
@@ -36,9 +40,10 @@ impl<A: Accounting> Judgement<'_, '_, A> {
         let said = self.request.excluded_nodes.unwrap_or_default();
         let excluded: Vec<String> = names(said).collect();
         let mut added = Vec::new();
-        for largest in self.policy.shares.nodes.iter().filter(|largest| largest.is_less_than(share.count)) {
+        let too_small = |largest: &LargestGpu| largest.is_less_than(share.count, self.mebibytes);
+        for largest in self.policy.shares.nodes.iter().filter(|largest| too_small(largest)) {
             for node in names(largest.nodes.as_bytes()) {
-                let counts = self.too_small(&node, share.count).is_some() && self.accounting.has_node(&node);
+                let counts = too_small(self.gpus_of(&node)) && self.accounting.has_node(&node);
                 if counts && !excluded.contains(&node) && !added.contains(&node) {
                     added.push(node);
                 }
@@ -57,23 +62,36 @@ impl<A: Accounting> Judgement<'_, '_, A> {
         (differ && !stays).then(|| self.request.share(self.policy.share_gres.0.as_bytes())).flatten()
     }
 
-    /// The size of a node's largest GPU, if that is smaller than the share.
-    fn too_small(&self, node: &str, units: u64) -> Option<u64> {
+    /// The GPUs of a node.
+    pub(super) fn gpus_of(&self, node: &str) -> &'a LargestGpu {
         let lists = &self.policy.shares.nodes;
         let named = lists.iter().find(|largest| hostlist::contains(&largest.nodes, node) == Some(true));
-        let largest = named.map_or(self.policy.shares.elsewhere, |largest| largest.units);
-        largest.filter(|largest| *largest < units)
+        named.unwrap_or(&self.policy.shares.elsewhere)
     }
 }
 
 impl LargestGpu {
-    fn is_less_than(&self, units: u64) -> bool {
-        self.units.is_some_and(|largest| largest < units)
+    fn is_less_than(&self, units: u64, mebibytes: u64) -> bool {
+        self.units.is_some_and(|largest| largest < units || self.memory(units) < mebibytes)
+    }
+
+    /// The memory of so many units, in MiB.
+    pub(super) fn memory(&self, units: u64) -> u64 {
+        units.saturating_mul(self.mem_per_unit.into())
+    }
+
+    /// The most units of a GPU of this type; `None` if these nodes take no shares of that.
+    pub(super) fn most(&self, gres_type: Option<&[u8]>) -> Option<u64> {
+        let asked = gres_type.filter(|_| !self.types.is_empty());
+        asked.map_or(self.units, |asked| {
+            let is_it = |known: &str| known.as_bytes().eq_ignore_ascii_case(asked);
+            self.types.iter().find(|(known, _)| is_it(known)).map(|(_, units)| u64::from(*units))
+        })
     }
 }
 
 /// The nodes in a user's or gpushare.conf's list. Text that isn't a list has none; Slurm refuses it.
-fn names(list: &[u8]) -> impl Iterator<Item = String> {
+pub(super) fn names(list: &[u8]) -> impl Iterator<Item = String> {
     let list = std::str::from_utf8(list).unwrap_or_default();
     hostlist::names(list, &mut hostlist::MOST_NODES.clone()).into_iter()
 }

@@ -292,7 +292,7 @@ fn nodes_have_settings_of_their_own() {
     let sizes = config.policy.shares.nodes.iter().map(|line| (line.nodes.as_str(), line.units));
     let expected = [("gpu[01-04],big1", Some(24)), ("gpu[03-09]", Some(16)), ("cpu1", None)];
     assert_eq!(sizes.collect::<Vec<_>>(), expected);
-    assert_eq!(config.policy.shares.elsewhere, Some(80));
+    assert_eq!(config.policy.shares.elsewhere.units, Some(80));
     let alike =
         Config::parse("Placement=own\nShareGRES=gpushare\nUnitsPerGpu=80\nNodeName=n1 Packing=pack").unwrap();
     assert_eq!(alike.policy.shares.nodes, [], "nodes don't differ in it");

@@ -73,7 +73,7 @@ fn gres(config: &Config, slurm: &Slurm) -> Vec<Finding> {
         let fixes: Vec<String> = unknown.iter().map(fix).collect();
         findings.push(Finding::wrong(about, parts.join(" "), format!("gpushare.conf: {}", fixes.join("; "))));
     }
-    let by_memory = config.policy.memory_gres.as_ref().map(|rule| rule.name.as_str());
+    let by_memory = config.policy.memory_gres.as_deref();
     let taken = all.iter().find(|(_, name)| by_memory == Some(*name));
     findings.extend(taken.map(|(node, name)| {
         Finding::wrong(

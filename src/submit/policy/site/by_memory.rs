@@ -1,91 +1,153 @@
 //! Requests for a share by its GPU memory (`MemoryGRES`): `--gres=gpumem:20G` becomes units of the share before any
 //! rule checks it. So the rules, the record for the node and Slurm's counts all see the share. No node has that GRES.
+//!
+//! Slurm chooses the node later, and a unit's memory can differ between nodes (`MemPerUnit`). So the job gets the units
+//! that suffice on each node that could have them, and is kept from those where they are less memory (`small_nodes`).
+//! The nodes or the type that a request names decide instead of all.
 
 use super::super::merged::written as written_token;
-use super::super::{Acceptance, Accounting, Change, Fault, Judgement, MemoryGres, Offer, Remark, Rule};
+use super::super::small_nodes::names;
+use super::super::{
+    Acceptance, Accounting, Change, Fault, Judgement, LargestGpu, Offer, Remark, Rule, Ruling,
+};
 use crate::submit::grammar::{self, Gres, Token};
 use crate::submit::request::{Field, Parsed};
 
 /// The string that requests the share.
-pub(in super::super) struct Translated {
-    pub(in super::super) fields: [(Field, Vec<u8>); 1],
+struct Translated {
+    fields: [(Field, Vec<u8>); 1],
+    /// What it was.
+    was: Vec<u8>,
     asked: Vec<u8>,
     given: Vec<u8>,
+    /// What the user requests, in MiB.
+    wanted: u64,
+    /// The least that the job gets.
     mebibytes: u64,
 }
 
 impl Translated {
     /// Puts this change before all others, which may change the string further.
-    pub(in super::super) fn noted<'a>(&self, mut accepted: Acceptance<'a>) -> Acceptance<'a> {
-        let Translated { fields: [(_, text)], asked, given, mebibytes } = self;
+    fn noted<'a>(&self, mut accepted: Acceptance<'a>) -> Acceptance<'a> {
+        let Translated { fields: [(_, text)], asked, given, mebibytes, .. } = self;
         let (text, mebibytes) = (text.clone(), *mebibytes);
         let change = Change::Share { text, asked: asked.clone(), given: given.clone(), mebibytes };
         accepted.remarks.insert(0, Remark::Changed(change));
         accepted
     }
+
+    /// A correction of something else keeps the user's words: the units alone don't say how much memory they are for.
+    fn kept(&self, mut fault: Fault) -> Fault {
+        let [(_, text)] = &self.fields;
+        if let Some(string) = fault.correction.as_mut().and_then(|found| found.said.tres_per_node.as_mut())
+            && string == text
+        {
+            string.clone_from(&self.was);
+        }
+        fault
+    }
 }
 
-impl<A: Accounting> Judgement<'_, '_, A> {
+impl<'a, A: Accounting> Judgement<'_, 'a, A> {
+    /// The verdict, with memory converted to units.
+    pub(in super::super) fn ruled(&self) -> Ruling<Acceptance<'a>> {
+        let share = match self.by_memory(self.said()) {
+            None => return self.settled(),
+            Some(Err(fault)) => return Err(self.with_correction(fault)),
+            Some(Ok(share)) => share,
+        };
+        let said = self.said().with(&share.fields);
+        let update = self
+            .update
+            .map(|(update, was)| (super::super::Update { request: said.clone(), ..update.clone() }, was));
+        let after = update.as_ref().map_or(said, |(update, existing)| update.after(existing));
+        let case = Judgement::new(
+            &after,
+            self.policy,
+            self.accounting,
+            update.as_ref().map(|(new, was)| (new, *was)),
+        );
+        let ruling = Judgement { again: self.again, mebibytes: share.wanted, ..case }.settled();
+        ruling.map(|accepted| share.noted(accepted)).map_err(|fault| share.kept(fault))
+    }
+
     /// Converts a submission, or the changes of an update; `None` if it doesn't request memory.
     ///
     /// # Errors
     /// It requests more than a GPU has, or not in a form that can be converted.
-    pub(in super::super) fn by_memory(&self, said: &Parsed) -> Option<Result<Translated, Fault>> {
-        let rule = self.policy.memory_gres.as_ref()?;
-        let is_it = |gres: &Gres| gres.name == rule.name.as_bytes();
-        let (field, wanted) = said.names(is_it)?;
-        let mebibytes = mebibytes(wanted.count);
-        let asked = written(wanted, mebibytes);
-        let fits = self.fitting(rule, wanted, mebibytes);
+    fn by_memory(&self, said: &Parsed) -> Option<Result<Translated, Fault>> {
+        let memory_gres = self.policy.memory_gres.as_ref()?;
+        let is_it = |gres: &Gres| gres.name == memory_gres.as_bytes();
+        let (field, gres) = said.names(is_it)?;
+        let wanted = mebibytes(gres.count);
+        let asked = written(gres, wanted);
+        let gpus = self.possible_gpus(gres.gres_type);
+        let fits = self.fitting(&gpus, wanted);
         let of_share = |gres: &Gres| gres.count > 0 && (is_it(gres) || self.policy.is_share(gres.name));
         let shares = said.tokens().filter(|(_, token)| matches!(token, Token::Gres(gres) if of_share(gres)));
         let once = shares.count() == 1;
         let Ok(units) = fits.filter(|_| once && field == Field::Node).ok_or(()) else {
-            return Some(Err(self.not_by_memory(rule, asked, fits)));
+            let fault = self.not_by_memory(&gpus, asked, fits.map(|_| wanted));
+            return Some(Err(fault.gres(gres.name.to_vec())));
         };
-        let share = Gres { name: self.policy.share_gres.0.as_bytes(), count: units, ..wanted };
+        let share = Gres { name: self.policy.share_gres.0.as_bytes(), count: units, ..gres };
         // What requests 0 stays: up to 22.05 an update takes an old entry away with it.
         let parts = said.parts_of(Field::Node).map(|part| match part.token {
             Token::Gres(gres) if is_it(&gres) => written_token(share, said.spelling),
             _ => part.text.to_vec(),
         });
         let text = parts.collect::<Vec<_>>().join(&b',');
-        let mebibytes = units.saturating_mul(rule.mem_per_unit);
-        Some(Ok(Translated { fields: [(Field::Node, text)], asked, given: grammar::plain(share), mebibytes }))
+        let was = said.tres_per_node.unwrap_or_default().to_vec();
+        let has = gpus.iter().filter(|(_, most)| units <= *most).map(|(gpu, _)| gpu.memory(units));
+        let mebibytes = has.filter(|has| *has >= wanted).min().unwrap_or(wanted);
+        let (fields, given) = ([(Field::Node, text)], grammar::plain(share));
+        Some(Ok(Translated { fields, was, asked, given, wanted, mebibytes }))
     }
 
-    /// The lowest allowed number of units with at least this much memory.
-    fn fitting(&self, rule: &MemoryGres, wanted: Gres, mebibytes: u64) -> Option<u64> {
-        let units = mebibytes.div_ceil(rule.mem_per_unit.max(1));
-        let of_type = |gres_type: &[u8]| {
-            let own = rule.types.iter().find(|(known, _)| known.as_bytes().eq_ignore_ascii_case(gres_type));
-            own.map(|(_, units)| *units)
-        };
-        let most = wanted.gres_type.and_then(of_type).or(self.policy.shares.most).unwrap_or(0);
-        let sizes = &self.policy.shares.sizes;
-        let fitting = sizes.iter().copied().filter(|size| *size >= units).min();
-        Some(if sizes.is_empty() { units } else { fitting? }).filter(|units| *units <= most)
-    }
-
-    fn not_by_memory(&self, rule: &MemoryGres, asked: Vec<u8>, fits: Option<u64>) -> Fault {
+    /// The GPUs that the job may get, and the most units of each.
+    fn possible_gpus(&self, gres_type: Option<&[u8]>) -> Vec<(&'a LargestGpu, u64)> {
         let shares = &self.policy.shares;
-        let most = shares.most.unwrap_or(0);
-        let mut sizes: Vec<u64> = shares.sizes.iter().copied().filter(|size| *size <= most).collect();
+        let named: Vec<_> =
+            names(self.request.nodes.unwrap_or_default()).map(|node| self.gpus_of(&node)).collect();
+        let all: Vec<_> = shares.nodes.iter().chain([&shares.elsewhere]).collect();
+        // Slurm tells of a node without shares, and of a type that doesn't exist.
+        let possible = [(&named, gres_type), (&all, gres_type), (&all, None)].map(|(gpus, gres_type)| {
+            gpus.iter().filter_map(|gpu| Some((*gpu, gpu.most(gres_type)?))).collect::<Vec<_>>()
+        });
+        possible.into_iter().find(|gpus| !gpus.is_empty()).unwrap_or_default()
+    }
+
+    /// The lowest allowed number of units with at least this much memory, on each of the GPUs that have so much.
+    fn fitting(&self, gpus: &[(&LargestGpu, u64)], mebibytes: u64) -> Option<u64> {
+        let sizes = &self.policy.shares.sizes;
+        let needs = |(gpu, most): &(&LargestGpu, u64)| {
+            let units = mebibytes.div_ceil(u64::from(gpu.mem_per_unit).max(1));
+            let fitting = sizes.iter().copied().filter(|size| *size >= units).min();
+            Some(if sizes.is_empty() { units } else { fitting? }).filter(|units| units <= most)
+        };
+        let units = gpus.iter().filter_map(needs).max()?;
+        // Slurm would give the job every node that it names.
+        let short = self.request.nodes.is_some() && gpus.iter().any(|(gpu, _)| gpu.memory(units) < mebibytes);
+        (!short).then_some(units)
+    }
+
+    fn not_by_memory(&self, gpus: &[(&LargestGpu, u64)], asked: Vec<u8>, fits: Option<u64>) -> Fault {
+        let largest = gpus.iter().map(|(gpu, most)| (gpu.memory(*most), *most, *gpu)).max_by_key(|gpu| gpu.0);
+        let (_, most, gpu) = largest.unwrap_or((0, 0, &self.policy.shares.elsewhere));
+        let mut sizes: Vec<u64> =
+            self.policy.shares.sizes.iter().copied().filter(|size| *size <= most).collect();
         if sizes.is_empty() {
             sizes.push(most);
         }
+        let count = fits.or_else(|| sizes.iter().max().map(|size| gpu.memory(*size))).unwrap_or(1);
         let (which, offer) = match fits {
             Some(_) => (Rule::ShareForm, Offer::Nothing),
-            None => (
-                Rule::ShareMemory,
-                Offer::Memory(
-                    sizes.iter().map(|size| (size.saturating_mul(rule.mem_per_unit), *size)).collect(),
-                ),
-            ),
+            None => {
+                let sizes = sizes.into_iter().map(|size| (gpu.memory(size), size));
+                (Rule::ShareMemory, Offer::Memory(sizes.collect()))
+            }
         };
-        let count = fits.or_else(|| sizes.into_iter().max()).unwrap_or(1);
-        let gres = self.policy.share_gres.0.clone().into_bytes();
-        self.site_refusal(which, asked).count(count).gres(gres).offer(offer)
+        self.site_refusal(which, asked).count(count).offer(offer)
     }
 }
 

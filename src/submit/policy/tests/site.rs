@@ -172,7 +172,7 @@ fn a_share_that_the_node_is_told_of_by_us_alone_is_asked_for_once_and_per_node()
 
 #[test]
 fn a_share_is_kept_from_nodes_whose_gpus_are_smaller() {
-    let line = |nodes: &str, units| LargestGpu { nodes: nodes.to_owned(), units };
+    let line = |nodes: &str, units| LargestGpu { nodes: nodes.to_owned(), units, ..LargestGpu::default() };
     let shares = ShareRules {
         most: Some(24),
         nodes: vec![
@@ -181,7 +181,7 @@ fn a_share_is_kept_from_nodes_whose_gpus_are_smaller() {
             line("other", None),
             line("gone", Some(1)),
         ],
-        elsewhere: Some(16),
+        elsewhere: line("", Some(16)),
         ..ShareRules::default()
     };
     let policy = Policy { share_gres: ShareGres("gpushare".to_owned()), shares, ..Policy::default() };

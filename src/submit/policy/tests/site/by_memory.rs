@@ -62,12 +62,12 @@ fn what_is_no_share_is_refused_with_one() {
     let sizes = policy("ShareSizes=20,40\n");
     let audited = policy("Mode=audit\n");
     for (request, policy, number, advice) in [
-        (node("listed_by_name", "gres/gpumem:24001"), &any, "GS129", "--gres=gpushare:80"),
-        (node("listed_by_name", "gres/gpumem:24001"), &audited, "GS129", "--gres=gpushare:80"),
-        (node("listed_by_name", "gres/gpumem:1T"), &any, "GS129", "--gres=gpushare:80"),
-        (node("listed_by_name", "gres/gpumem:13000"), &sizes, "GS129", "--gres=gpushare:40"),
-        (node("listed_by_name", "gres/gpumem:3000,gres/gpushare:40"), &any, "GS125", "--gres=gpushare:10"),
-        (node("listed_by_name", "gres/gpumem:3000,gres/gpumem:6000"), &any, "GS125", "--gres=gpushare:10"),
+        (node("listed_by_name", "gres/gpumem:24001"), &any, "GS129", "--gres=gpumem:24000"),
+        (node("listed_by_name", "gres/gpumem:24001"), &audited, "GS129", "--gres=gpumem:24000"),
+        (node("listed_by_name", "gres/gpumem:1T"), &any, "GS129", "--gres=gpumem:24000"),
+        (node("listed_by_name", "gres/gpumem:13000"), &sizes, "GS129", "--gres=gpumem:12000"),
+        (node("listed_by_name", "gres/gpumem:3000,gres/gpushare:40"), &any, "GS125", "--gres=gpumem:3000"),
+        (node("listed_by_name", "gres/gpumem:3000,gres/gpumem:6000"), &any, "GS125", "--gres=gpumem:3000"),
         (
             Request {
                 tres_per_node: None,
@@ -76,7 +76,7 @@ fn what_is_no_share_is_refused_with_one() {
             },
             &any,
             "GS125",
-            "--gres=gpushare:10",
+            "--gres=gpumem:3000",
         ),
     ] {
         let told = outcome(&request, policy).unwrap_err();
@@ -86,7 +86,7 @@ fn what_is_no_share_is_refused_with_one() {
     assert_eq!(
         told,
         "gpushare: no share here has as much GPU memory as 'gpumem:13000M'\n  sizes (units): 6000M (20), 12000M \
-         (40)\n  try: --gres=gpushare:40\n  GS129, see `gpushare explain GS129`"
+         (40)\n  try: --gres=gpumem:12000\n  GS129, see `gpushare explain GS129`"
     );
 }
 
@@ -120,6 +120,93 @@ fn a_type_has_its_own_units() {
     }
 }
 
+/// Two kinds of nodes in one partition, as a site may divide them: each unit is as much on both, or each GPU has 100.
+const ONE_UNIT: &str = "MemoryGRES=gpumem\nPlacement=own\nShareGRES=gpushare\nUnitsPerGpu=h100:163\nMemPerUnit=500\n\
+                        NodeName=a[1-2] UnitsPerGpu=a40:92\n";
+const HUNDRED: &str = "MemoryGRES=gpumem\nPlacement=own\nShareGRES=gpushare\nUnitsPerGpu=h100:100\nMemPerUnit=810\n\
+                       NodeName=a[1-2] UnitsPerGpu=a40:100 MemPerUnit=460\n";
+const BY_LINES: &str = "MemoryGRES=gpumem\nPlacement=own\nShareGRES=gpushare\nUnitsPerGpu=100\nMemPerUnit=810\n\
+                        NodeName=a[1-2] MemPerUnit=460\nNodeName=cpu[1-9] Placement=off\n";
+
+#[test]
+fn a_share_has_the_memory_on_every_node_where_it_may_run() {
+    for (text, asked, nodes, expected) in [
+        (ONE_UNIT, "gpumem:20G", "", Ok((41, None, 20500))),
+        (ONE_UNIT, "gpumem:46000", "", Ok((92, None, 46000))),
+        (ONE_UNIT, "gpumem:60G", "", Ok((123, Some("a1,a2"), 61500))),
+        (ONE_UNIT, "gpumem:90G", "", Err("sizes (units): 81500M (163)\n  try: --gres=gpumem:81500\n")),
+        (HUNDRED, "gpumem:20G", "", Ok((45, None, 20700))),
+        (HUNDRED, "gpumem:h100:20G", "", Ok((26, Some("a1,a2"), 21060))),
+        (HUNDRED, "gpumem:a40:20G", "", Ok((45, None, 20700))),
+        (HUNDRED, "gpumem:t4:20G", "", Ok((45, None, 20700))),
+        (HUNDRED, "gpumem:a40:60G", "", Err("sizes (units): 46000M (100)\n  try: --gres=gpumem:a40:46000\n")),
+        (HUNDRED, "gpumem:60G", "", Ok((76, Some("a1,a2"), 61560))),
+        (BY_LINES, "gpumem:20G", "", Ok((45, None, 20700))),
+        (BY_LINES, "gpumem:20G", "h1", Ok((26, Some("a1,a2"), 21060))),
+        (BY_LINES, "gpumem:20G", "a[1-2]", Ok((45, None, 20700))),
+        (BY_LINES, "gpumem:20G", "h1,a1", Ok((45, None, 20700))),
+        (BY_LINES, "gpumem:60G", "h1", Ok((76, Some("a1,a2"), 61560))),
+        (BY_LINES, "gpumem:60G", "a1", Err("sizes (units): 46000M (100)\n  try: --gres=gpumem:46000\n")),
+        (BY_LINES, "gpumem:60G", "h1,a1", Err("GS129")),
+        (BY_LINES, "gpumem:20G", "cpu1", Ok((45, None, 20700))),
+        (BY_LINES, "gpumem:3000,gres/gpushare:40", "", Err("\n  try: --gres=gpumem:3000\n")),
+    ] {
+        let policy = Rules::parse(text).unwrap().policy;
+        let tres = format!("gres/{asked}");
+        let nodes = Some(nodes.as_bytes()).filter(|nodes| !nodes.is_empty());
+        let told = match judge(&Request { nodes, ..node("listed_by_name", &tres) }, &policy, &TABLE) {
+            Verdict::Refuse(refusal) => Err(message::refusal(&refusal)),
+            Verdict::Accept(accepted) => {
+                let Some(Remark::Changed(Change::Share { mebibytes, .. })) = accepted.remarks.first() else {
+                    panic!("{asked}: {:?}", accepted.remarks)
+                };
+                let excluded = accepted.excluded_nodes.map(|nodes| String::from_utf8(nodes).unwrap());
+                Ok((accepted.share.unwrap().1, excluded, *mebibytes))
+            }
+        };
+        match (told, expected) {
+            (Err(told), Err(part)) => assert!(told.contains(part), "{asked} {nodes:?}: {told}"),
+            (told, expected) => {
+                let expected = expected.map(|(units, nodes, has)| (units, nodes.map(str::to_owned), has));
+                assert_eq!(told, expected.map_err(str::to_owned), "{asked} {nodes:?} of {text}");
+            }
+        }
+    }
+}
+
+/// 76 units alone would be 35 GB on an a40.
+#[test]
+fn a_correction_of_something_else_keeps_the_memory() {
+    let capped = Rules::parse(&format!("{HUNDRED}MaxCPUsPerGpu=8\n")).unwrap().policy;
+    let request = Request { cpus_per_task: Some(8), ..node("listed_by_name", "gres/nic:1,gres/gpumem:60G") };
+    let told = outcome(&request, &capped).unwrap_err();
+    assert!(told.contains("GS127") && told.contains("try: -c7 --gres=nic:1,gpumem:60G\n"), "{told}");
+    // gpumem:90G is too large, and with less memory the job still has too many CPUs.
+    let request = Request { cpus_per_task: Some(9), ..node("listed_by_name", "gres/gpumem:90G") };
+    let told = outcome(&request, &capped).unwrap_err();
+    assert!(told.contains("GS129") && !told.contains("try:"), "{told}");
+    // Sizes too are of the GPUs that have the memory.
+    let sized = Rules::parse(&format!("{HUNDRED}ShareSizes=25,50\n")).unwrap().policy;
+    assert_eq!(outcome(&node("listed_by_name", "gres/gpumem:20G"), &sized), share("gres/gpushare:50", 50));
+    let told = outcome(&node("listed_by_name", "gres/gpumem:60G"), &sized).unwrap_err();
+    assert!(told.contains("sizes (units): 20250M (25), 40500M (50)\n  try: --gres=gpumem:40500\n"), "{told}");
+}
+
+#[test]
+fn nodes_without_a_line_have_the_most_memory_for_a_unit() {
+    let parse = |text: &str| Rules::parse(&format!("MemoryGRES=gpumem\nUnitsPerGpu=100\n{text}"));
+    for (text, wrong) in [
+        ("Placement=own\nMemPerUnit=810\nNodeName=a1 MemPerUnit=460", None),
+        ("NodeName=h1 Placement=own MemPerUnit=810\nNodeName=a1 Placement=own MemPerUnit=460", None),
+        ("Placement=own\nMemPerUnit=460\nNodeName=h1 MemPerUnit=810", Some("the largest MemPerUnit outside")),
+        ("NodeName=h1 Placement=own MemPerUnit=810\nNodeName=a1 Placement=own", Some("needs MemPerUnit")),
+    ] {
+        let told = parse(text).err().map(|error| error.to_string());
+        assert_eq!(told.is_some(), wrong.is_some(), "{text}: {told:?}");
+        assert!(told.unwrap_or_default().contains(wrong.unwrap_or_default()), "{text}");
+    }
+}
+
 #[test]
 fn an_update_may_name_memory_where_it_may_name_a_share() {
     let existing = node("listed_by_name", "gres/mps:10");
@@ -144,7 +231,7 @@ fn a_file_that_says_too_little_is_a_mistake() {
         ("MemoryGRES=mps\nPlacement=own\nUnitsPerGpu=80\nMemPerUnit=300", "a name that is not a share's"),
         (
             "MemoryGRES=gpumem\nPlacement=own\nUnitsPerGpu=80\nMemPerUnit=300\nNodeName=n2 MemPerUnit=400",
-            "the same MemPerUnit on all nodes",
+            "MemoryGRES needs the largest MemPerUnit outside of NodeName= lines",
         ),
     ] {
         let error = Rules::parse(text).unwrap_err().to_string();
