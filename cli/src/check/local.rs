@@ -100,6 +100,12 @@ impl OwnGres {
         }
         found
     }
+
+    /// How many of the share's GRES the node has, if both files say the same.
+    pub fn agreed(&self, share: &str) -> Option<u64> {
+        let here: Option<u64> = self.shares.iter().map(|share| share.count).sum();
+        here.filter(|here| *here == sum(&self.promised, share))
+    }
 }
 
 /// What the slurm.conf here defines for the node: its `Gres=`, or that of `NodeName=DEFAULT` before it.

@@ -1,7 +1,7 @@
 //! Slurm's reasons for a job to wait, in plain words (Slurm: src/common/job_state_reason.c).
 
 /// Reasons with their own text.
-const REASONS: [(&str, &str); 33] = [
+const REASONS: [(&str, &str); 35] = [
     ("None", "Slurm has not considered it yet"),
     ("Priority", "jobs with a higher priority go first"),
     ("Resources", "the nodes, CPUs, memory or GPUs that it needs are in use"),
@@ -42,6 +42,14 @@ const REASONS: [(&str, &str); 33] = [
     ("DeadLine", "it can't end before its deadline"),
     ("BurstBufferResources", "the burst buffer that it needs is in use"),
     ("launch failed requeued held", "its start failed, and it is held; see slurmctld's log"),
+    (
+        "Job's QOS not permitted to use",
+        "its partition does not allow its QOS: submit it with another QOS or partition",
+    ),
+    (
+        "Job's account not permitted to use",
+        "its partition does not allow its account: submit it with another one",
+    ),
     ("job requeued in held state", REQUEUED),
     ("job requeued in special exit state", REQUEUED),
 ];
@@ -153,6 +161,10 @@ mod tests {
             ),
             ("Reservation r was deleted", "its reservation no longer exists"),
             ("Reservation", REASONS.iter().find(|(name, _)| *name == "Reservation").unwrap().1),
+            (
+                "Job's QOS not permitted to use this partition (course allows course not normal)",
+                "its partition does not allow its QOS: submit it with another QOS or partition",
+            ),
             ("SomethingNew", "Slurm gives no other explanation"),
         ] {
             assert_eq!(plain(reason), expected, "{reason}");
