@@ -312,8 +312,9 @@ impl<'a> Look<'a> {
         findings.push(found);
         let mut node = node.cloned();
         let own = local::OwnGres::of((&gres, &self.own_conf), host, &here.share_gres);
+        let full = local::sum(&own.promised, &here.share_gres);
         if let Some(gpus) = &gpus {
-            findings.extend(drained::drained(here, gpus, node.as_mut(), own.agreed(&here.share_gres)));
+            findings.extend(drained::drained(here, gpus, node.as_mut(), full));
             findings.push(fence::finding(here, gpus, cgroup.settings().get("CgroupPlugin"), is_root));
         }
         if let Some(node) = &node {

@@ -49,7 +49,7 @@ pub struct OwnGres {
     /// The lines of the share's GRES.
     shares: Vec<Share>,
     /// What slurm.conf says.
-    promised: Vec<NodeGres>,
+    pub promised: Vec<NodeGres>,
 }
 
 /// A line about shares.
@@ -100,12 +100,6 @@ impl OwnGres {
         }
         found
     }
-
-    /// How many of the share's GRES the node has, if both files say the same.
-    pub fn agreed(&self, share: &str) -> Option<u64> {
-        let here: Option<u64> = self.shares.iter().map(|share| share.count).sum();
-        here.filter(|here| *here == sum(&self.promised, share))
-    }
 }
 
 /// What the slurm.conf here defines for the node: its `Gres=`, or that of `NodeName=DEFAULT` before it.
@@ -126,7 +120,8 @@ fn promised(conf: &ConfFile, node: &str) -> Vec<NodeGres> {
     gres::read(found)
 }
 
-fn sum(all: &[NodeGres], name: &str) -> u64 {
+/// How many of the GRES `name` there are.
+pub fn sum(all: &[NodeGres], name: &str) -> u64 {
     all.iter().filter(|(found, ..)| found == name).map(|(.., count)| count).sum()
 }
 

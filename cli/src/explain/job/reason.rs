@@ -6,16 +6,10 @@ const REASONS: [(&str, &str); 35] = [
     ("Priority", "jobs with a higher priority go first"),
     ("Resources", "the nodes, CPUs, memory or GPUs that it needs are in use"),
     ("Dependency", "it waits for other jobs, as its --dependency says"),
-    (
-        "DependencyNeverSatisfied",
-        "a job that it depends on did not end as required; it never starts, cancel it",
-    ),
+    ("DependencyNeverSatisfied", "a job did not end as its --dependency says; it never starts, cancel it"),
     ("JobHeldUser", "its user holds it; `scontrol release` releases it"),
     ("JobHeldAdmin", "an administrator holds it"),
-    (
-        "BeginTime",
-        "its begin time has not come yet; when Slurm requeues a job, it sets one about two minutes ahead",
-    ),
+    ("BeginTime", "its begin time has not come; a requeued job gets one about two minutes ahead"),
     ("JobArrayTaskLimit", "as many tasks of the array run as the array allows (% in --array)"),
     ("Licenses", "the licenses that it needs are in use"),
     ("Reservation", "its reservation is not active"),
@@ -42,14 +36,8 @@ const REASONS: [(&str, &str); 35] = [
     ("DeadLine", "it can't end before its deadline"),
     ("BurstBufferResources", "the burst buffer that it needs is in use"),
     ("launch failed requeued held", "its start failed, and it is held; see slurmctld's log"),
-    (
-        "Job's QOS not permitted to use",
-        "its partition does not allow its QOS: submit it with another QOS or partition",
-    ),
-    (
-        "Job's account not permitted to use",
-        "its partition does not allow its account: submit it with another one",
-    ),
+    ("Job's QOS not permitted", "its partition does not allow its QOS: submit it with another one"),
+    ("Job's account not permitted", "its partition does not allow its account: submit it with another one"),
     ("job requeued in held state", REQUEUED),
     ("job requeued in special exit state", REQUEUED),
 ];
@@ -163,7 +151,7 @@ mod tests {
             ("Reservation", REASONS.iter().find(|(name, _)| *name == "Reservation").unwrap().1),
             (
                 "Job's QOS not permitted to use this partition (course allows course not normal)",
-                "its partition does not allow its QOS: submit it with another QOS or partition",
+                "its partition does not allow its QOS: submit it with another one",
             ),
             ("SomethingNew", "Slurm gives no other explanation"),
         ] {
