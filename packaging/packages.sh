@@ -64,6 +64,16 @@ script_head() { # NAME
     echo
 }
 
+# script NAME FILE: a package's script, with all that it calls; FILE is one of packaging/deb/*.sh or packaging/rpm/*.sh.
+script() {
+    script_head "$1"
+    case $1:$2 in
+    gpushare:*/deb/prerm.sh) ;;
+    gpushare:*/deb/*) sed 1,2d packaging/deb/settings.sh ;;
+    esac
+    cat "$2"
+}
+
 find_versions() {
     local number header
     VERSION=$(sed -n '/^\[workspace.package\]/,/^\[/s/^version = "\(.*\)"$/\1/p' Cargo.toml)

@@ -311,8 +311,10 @@ impl<'a> Look<'a> {
         let (found, gpus) = node::gpus(here, host);
         findings.push(found);
         let mut node = node.cloned();
+        let own = local::OwnGres::of((&gres, &self.own_conf), host, &here.share_gres);
+        let full = local::sum(&own.promised, &here.share_gres);
         if let Some(gpus) = &gpus {
-            findings.extend(drained::drained(here, gpus, node.as_mut()));
+            findings.extend(drained::drained(here, gpus, node.as_mut(), full));
             findings.push(fence::finding(here, gpus, cgroup.settings().get("CgroupPlugin"), is_root));
         }
         if let Some(node) = &node {
@@ -320,7 +322,6 @@ impl<'a> Look<'a> {
             let shares = slurm.nodes.iter().any(|node| node.gres.iter().any(|(name, ..)| name == share));
             findings.extend(node::gres(here, node, shares, gpus.as_ref()));
             if let Some(gpus) = &gpus {
-                let own = local::OwnGres::of((&gres, &self.own_conf), host, &here.share_gres);
                 findings.extend(local::gres(here, &own, &node.gres, &gres_conf, gpus.details.len()));
             }
         }

@@ -150,7 +150,7 @@ fn drain(
         });
         let jobs = detail.gpu().map_or(0, |gpu| entries.iter().filter(|entry| entry.is_on(&gpu)).count());
         let on =
-            if jobs == 0 { String::new() } else { format!(", and {} on it run on", counted(jobs, "job")) };
+            if jobs == 0 { String::new() } else { format!("; {} on it may finish", counted(jobs, "job")) };
         text += &format!("GPU {index} takes no more shares{on}\n");
     }
     Ok((Some(all), text))

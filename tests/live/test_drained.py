@@ -46,7 +46,7 @@ def test_it_takes_no_share_and_its_job_runs_on(node, chosen):
     first, gpu = node.start(chosen.half_gpu)
     assert gpu == "0"
     done = drain(node, "0")
-    assert done.returncode == 0 and done.stdout.startswith("GPU 0 takes no more shares, and 1 job on it run on\n"), done
+    assert done.returncode == 0 and done.stdout.startswith("GPU 0 takes no more shares; 1 job on it may finish\n"), done
     # Half of what the other three GPUs have.
     jobs = [node.sbatch(chosen.half_gpu, script=f"{OPEN}; sleep 60") for _ in range(5)]
     for job in jobs:
@@ -107,7 +107,12 @@ def test_slurms_count_follows_where_slurm_only_counts(node, chosen):
     assert sorted(node.ledger()[job] for job in jobs[:3]) == [0, 1, 3]
     assert node.state(jobs[3]) == "PENDING"
     # The fourth begins when all are back, and not before.
-    node.ok(resume(node, "2").stdout.splitlines()[-1].split(": ")[1])
+    command = resume(node, "2").stdout.splitlines()[-1].split(": ")[1]
+    missing = node.findings("UnitsPerGpu")
+    assert [one["status"] for one in missing] == ["wrong", "ok"] and missing[0]["said"].endswith(command), missing
+    assert not [one for one in node.findings("gres.conf") if one["status"] != "ok"]
+    node.ok(command)
+    assert counts() == before
     node.wait_state(jobs[3], "RUNNING")
     assert node.ledger()[jobs[3]] == 2
 

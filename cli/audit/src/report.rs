@@ -226,7 +226,7 @@ fn about(collected: &Collector) -> Vec<String> {
     }
     said.extend(collected.evidence.without().map(|(since, until)| {
         format!(
-            "slurmctld's lines from {} to {} show nothing of gpushare: if it wasn't loaded then, nobody judged the \
+            "slurmctld's lines from {} to {} show nothing of gpushare: if it wasn't loaded then, nobody checked the \
              requests",
             text(since),
             text(until)

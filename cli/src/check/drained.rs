@@ -5,27 +5,32 @@ use gpushare_node::config::{NodeConfig, Placement};
 use gpushare_node::gpu::{self, Detail, Inventory};
 
 use super::finding::Finding;
-use super::node::written;
+use super::node::{GROWS, written};
 use crate::slurm::Node;
 
 const FIX: &str = "docs/placement.md, \"A GPU out of service\"; or gpushare gpu resume";
 
 /// One line for each, and one if Slurm's count of `node` doesn't follow; then the node gets the count that it has with
-/// all GPUs, for the other checks.
-pub fn drained(config: &NodeConfig, gpus: &Inventory, node: Option<&mut Node>) -> Vec<Finding> {
+/// all GPUs, for the other checks. `full` is what slurm.conf says: when no GPU is drained, and that fits, somebody may
+/// have set slurmctld's lower count, and not taken it back.
+pub fn drained(config: &NodeConfig, gpus: &Inventory, node: Option<&mut Node>, full: u64) -> Vec<Finding> {
     let about = "drained";
     let one = |detail: &Detail| {
         let said = format!("GPU {} is {}", detail.index, local::drained(detail.drain()?, local::now()));
         Some(match config.placement {
-            Placement::Follow => {
-                Finding::wrong(about, format!("{said}; jobs that Slurm puts there fail"), FIX)
-            }
+            Placement::Follow => Finding::wrong(about, format!("{said}; jobs fail there"), FIX),
             _ => Finding::unknown(about, said),
         })
     };
     let mut found: Vec<Finding> = gpus.details.iter().filter_map(one).collect();
-    let count = node.filter(|_| !found.is_empty()).and_then(|node| recount(config, node, gpus));
-    found.extend(count.map(|said| Finding::unknown(about, said)));
+    let (back, units) = (found.is_empty(), gpu::units_of(config, gpus));
+    let fits = units.is_some_and(|units| units.iter().map(|units| u64::from(*units)).sum::<u64>() == full);
+    let is_low = |node: &Node| fits && super::local::sum(&node.gres, &config.share_gres) < full;
+    let said = node.filter(|node| !back || is_low(node)).and_then(|node| recount(config, node, gpus));
+    let fix = format!("that command, if a GPU was resumed; otherwise {GROWS}");
+    let finding =
+        |said| if back { Finding::wrong("UnitsPerGpu", said, fix) } else { Finding::unknown(about, said) };
+    found.extend(said.map(finding));
     found
 }
 
@@ -79,19 +84,23 @@ mod tests {
     fn slurms_count_follows_where_slurm_only_counts() {
         let own = "Placement=own\nShareGRES=gpushare\nUnitsPerGpu=80";
         let (follow, over) = ("Placement=follow\nUnitsPerGpu=100", "Placement=override\nUnitsPerGpu=80");
-        for (rules, gres, drained, unknown, wrong, then) in [
-            (own, "gpushare:320", &[][..], 0, 0, 320),
-            (own, "gpushare:320", &[2], 2, 0, 320),
-            (own, "gpushare:240", &[2], 1, 0, 320),
-            (own, "gpushare:240", &[1, 2], 3, 0, 320),
+        for (rules, gres, full, drained, unknown, wrong, then) in [
+            (own, "gpushare:320", 320, &[][..], 0, 0, 320),
+            (own, "gpushare:320", 320, &[2], 2, 0, 320),
+            (own, "gpushare:240", 320, &[2], 1, 0, 320),
+            (own, "gpushare:240", 320, &[1, 2], 3, 0, 320),
+            // All are back, and the count isn't.
+            (own, "gpushare:240", 320, &[], 0, 1, 320),
             // That is a mistake of another kind.
-            (own, "gpushare:300", &[], 0, 0, 300),
-            (over, "mps:1280", &[2], 1, 0, 1280),
-            (follow, "mps:400", &[0, 2], 0, 2, 400),
+            (own, "gpushare:300", 300, &[], 0, 0, 300),
+            (over, "mps:1280", 1280, &[2], 1, 0, 1280),
+            (own, "gpushare:400", 320, &[], 0, 0, 400),
+            (over, "mps:960", 1280, &[], 0, 0, 960),
+            (follow, "mps:400", 400, &[0, 2], 0, 2, 400),
         ] {
             let config = Config::parse(rules).unwrap().of_node("n1").clone();
             let mut node = Node::read(&format!("NodeName=n1 Gres=nic:a:2,{gres} State=IDLE")).unwrap();
-            let found = super::drained(&config, &gpus(drained), Some(&mut node));
+            let found = super::drained(&config, &gpus(drained), Some(&mut node), full);
             let count = |is: fn(&Status) -> bool| found.iter().filter(|finding| is(&finding.status)).count();
             assert_eq!(
                 count(|status| *status == Status::Unknown),
@@ -107,7 +116,7 @@ mod tests {
         }
         let config = Config::parse(own).unwrap().of_node("n1").clone();
         let mut node = Node::read("NodeName=n1 Gres=nic:a:2,gpushare:320 State=IDLE").unwrap();
-        let found = super::drained(&config, &gpus(&[2]), Some(&mut node));
+        let found = super::drained(&config, &gpus(&[2]), Some(&mut node), 0);
         let said = &found[0].said;
         assert!(
             said.starts_with("GPU 2 is drained for 12-00:00:0")

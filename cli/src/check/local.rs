@@ -49,7 +49,7 @@ pub struct OwnGres {
     /// The lines of the share's GRES.
     shares: Vec<Share>,
     /// What slurm.conf says.
-    promised: Vec<NodeGres>,
+    pub promised: Vec<NodeGres>,
 }
 
 /// A line about shares.
@@ -120,7 +120,8 @@ fn promised(conf: &ConfFile, node: &str) -> Vec<NodeGres> {
     gres::read(found)
 }
 
-fn sum(all: &[NodeGres], name: &str) -> u64 {
+/// How many of the GRES `name` there are.
+pub fn sum(all: &[NodeGres], name: &str) -> u64 {
     all.iter().filter(|(found, ..)| found == name).map(|(.., count)| count).sum()
 }
 

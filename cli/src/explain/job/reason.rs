@@ -1,21 +1,15 @@
 //! Slurm's reasons for a job to wait, in plain words (Slurm: src/common/job_state_reason.c).
 
 /// Reasons with their own text.
-const REASONS: [(&str, &str); 33] = [
+const REASONS: [(&str, &str); 35] = [
     ("None", "Slurm has not considered it yet"),
     ("Priority", "jobs with a higher priority go first"),
     ("Resources", "the nodes, CPUs, memory or GPUs that it needs are in use"),
     ("Dependency", "it waits for other jobs, as its --dependency says"),
-    (
-        "DependencyNeverSatisfied",
-        "a job that it depends on did not end as required; it never starts, cancel it",
-    ),
+    ("DependencyNeverSatisfied", "a job did not end as its --dependency says; it never starts, cancel it"),
     ("JobHeldUser", "its user holds it; `scontrol release` releases it"),
     ("JobHeldAdmin", "an administrator holds it"),
-    (
-        "BeginTime",
-        "its begin time has not come yet; when Slurm requeues a job, it sets one about two minutes ahead",
-    ),
+    ("BeginTime", "its begin time has not come; a requeued job gets one about two minutes ahead"),
     ("JobArrayTaskLimit", "as many tasks of the array run as the array allows (% in --array)"),
     ("Licenses", "the licenses that it needs are in use"),
     ("Reservation", "its reservation is not active"),
@@ -42,6 +36,8 @@ const REASONS: [(&str, &str); 33] = [
     ("DeadLine", "it can't end before its deadline"),
     ("BurstBufferResources", "the burst buffer that it needs is in use"),
     ("launch failed requeued held", "its start failed, and it is held; see slurmctld's log"),
+    ("Job's QOS not permitted", "its partition does not allow its QOS: submit it with another one"),
+    ("Job's account not permitted", "its partition does not allow its account: submit it with another one"),
     ("job requeued in held state", REQUEUED),
     ("job requeued in special exit state", REQUEUED),
 ];
@@ -153,6 +149,10 @@ mod tests {
             ),
             ("Reservation r was deleted", "its reservation no longer exists"),
             ("Reservation", REASONS.iter().find(|(name, _)| *name == "Reservation").unwrap().1),
+            (
+                "Job's QOS not permitted to use this partition (course allows course not normal)",
+                "its partition does not allow its QOS: submit it with another one",
+            ),
             ("SomethingNew", "Slurm gives no other explanation"),
         ] {
             assert_eq!(plain(reason), expected, "{reason}");
