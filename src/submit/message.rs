@@ -5,7 +5,7 @@
 
 use std::fmt::Write;
 
-use crate::submit::policy::{Amount, Because, Change, Command, Ground, Offer, Refusal, Remark, Rule};
+use crate::submit::policy::{Amount, Because, Change, Command, Ground, Offer, Refusal, Remark, Rule, Trait};
 use crate::submit::request::{Field, LONGEST};
 use crate::text::shown::shown;
 
@@ -27,18 +27,8 @@ pub fn correction(refusal: &Refusal) -> Option<String> {
 /// The part of the request that breaks the rule, as an option: `--gres=gpu:2`, `--gpus=2`. `None` if the rule is about
 /// something other than one GRES, or if its option is unknown.
 pub fn request(refusal: &Refusal) -> Option<Vec<u8>> {
-    let of_one_field = matches!(
-        refusal.rule,
-        Rule::TypeMissing
-            | Rule::TypeUnknown
-            | Rule::TypeForeign
-            | Rule::ShareUncounted
-            | Rule::GpuUncounted
-            | Rule::ShareReservation
-            | Rule::ShareSize
-    );
     let (asked, gres) = (refusal.asked.as_slice(), refusal.gres.as_slice());
-    let rest = asked.strip_prefix(gres).filter(|_| of_one_field && !gres.is_empty())?;
+    let rest = asked.strip_prefix(gres).filter(|_| refusal.rule.is(Trait::Token) && !gres.is_empty())?;
     if !matches!(rest.first(), None | Some(b':' | b'=')) {
         return None;
     }

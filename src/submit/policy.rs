@@ -41,7 +41,9 @@ mod update;
 pub use accounts::{Association, GresLimit};
 pub use per_gpu::{Amount, Caps, DefaultMemory, MemoryGres, PerGpu};
 use refusal::Fault;
-pub use refusal::{Because, Change, Command, Correction, Ground, Offer, QUOTED, Refusal, Remark, Rule};
+pub use refusal::{
+    Because, Change, Command, Correction, Ground, Offer, QUOTED, Refusal, Remark, Rule, Trait,
+};
 pub use rules::{
     Exempt, ForeignTypes, Governed, GovernedAccounts, GovernedGres, LimitAdvice, Mode, PartitionRecord,
     Policy, QosRecord, ShareGres, ShareRules, Throttle,
@@ -180,15 +182,10 @@ pub struct Acceptance<'a> {
 /// Checks a submission. Total: any bytes give a verdict.
 pub fn judge<'a, A: Accounting>(request: &Request, policy: &'a Policy, accounting: &'a A) -> Verdict<'a> {
     let asked = Parsed::from(*request);
-    let case = Judgement::new(&asked, policy, accounting, None);
-    let ruling = match case.by_memory(&asked) {
-        None => case.judged(),
-        Some(Err(fault)) => Err(case.with_correction(fault)),
-        Some(Ok(share)) => {
-            let asked = asked.with(&share.fields);
-            Judgement::new(&asked, policy, accounting, None).judged().map(|accepted| share.noted(accepted))
-        }
-    };
+    let ruling = Judgement::new(&asked, policy, accounting, None).ruled(&asked, |text| {
+        let asked = asked.with(text);
+        Judgement::new(&asked, policy, accounting, None).judged()
+    });
     ruling.map_or_else(Verdict::Refuse, Verdict::Accept)
 }
 
@@ -206,16 +203,11 @@ pub fn judge_update<'a, A: Accounting>(
     let existing = Parsed::from(existing.without_defaults());
     let after = update.after(&existing);
     let case = Judgement::new(&after, policy, accounting, Some((update, &existing)));
-    let ruling = match case.by_memory(&update.request) {
-        None => case.updated(),
-        Some(Err(fault)) => Err(case.with_correction(fault)),
-        Some(Ok(share)) => {
-            let update = &Update { request: update.request.with(&share.fields), ..update.clone() };
-            let after = update.after(&existing);
-            let case = Judgement::new(&after, policy, accounting, Some((update, &existing)));
-            case.updated().map(|accepted| share.noted(accepted))
-        }
-    };
+    let ruling = case.ruled(&update.request, |text| {
+        let update = &Update { request: update.request.with(text), ..update.clone() };
+        let after = update.after(&existing);
+        Judgement::new(&after, policy, accounting, Some((update, &existing))).updated()
+    });
     ruling.map_or_else(Verdict::Refuse, Verdict::Accept)
 }
 
@@ -246,6 +238,20 @@ impl<'r, 'a, A: Accounting> Judgement<'r, 'a, A> {
     ) -> Self {
         let (governing, billed) = Default::default();
         Judgement { request, policy, accounting, update, again: false, governing, billed }
+    }
+
+    /// The verdict on the command, or, if it requests a share by memory, by `in_units` on the same one with units.
+    fn ruled(
+        &self,
+        said: &Parsed,
+        in_units: impl FnOnce(&[(Field, Vec<u8>)]) -> Ruling<Acceptance<'a>>,
+    ) -> Ruling<Acceptance<'a>> {
+        match self.by_memory(said) {
+            None if self.update.is_some() => self.updated(),
+            None => self.judged(),
+            Some(Err(fault)) => Err(self.with_correction(fault)),
+            Some(Ok(share)) => in_units(&share.fields).map(|accepted| share.noted(accepted)),
+        }
     }
 
     /// The verdict on a submission, or on an update as if Slurm took it in one step.

@@ -1,7 +1,7 @@
 //! An update of a pending job, the resulting job, and the verdict on both.
 
 use super::{
-    Acceptance, Accounting, Change, Command, Fault, Ground, Judgement, Refusal, Remark, Rule, Ruling,
+    Acceptance, Accounting, Change, Command, Fault, Ground, Judgement, Refusal, Remark, Rule, Ruling, Trait,
     shortened,
 };
 use crate::mend::mended;
@@ -65,7 +65,7 @@ impl<'a, A: Accounting> Judgement<'_, 'a, A> {
         }
         match (self.judged(), left) {
             (Ok(_), Some(left)) => Err(left),
-            (Err(fault), Some(left)) if fault.rule.is_about_gpus() => Err(left),
+            (Err(fault), Some(left)) if fault.rule.is(Trait::Gpus) => Err(left),
             (ruling, _) => ruling.map(|mut accepted| {
                 accepted.remarks.append(&mut passed);
                 accepted
