@@ -1,6 +1,6 @@
 //! `UnitsPerGpu`: how many units fill a GPU, even if GPUs differ.
 
-use super::values::{is_gpu_type, number};
+use super::values::{number, of_type};
 
 /// The values of `UnitsPerGpu`.
 pub const UNITS_PER_GPU: &str =
@@ -32,12 +32,8 @@ impl UnitsPerGpu {
         if parts.iter().any(|part| part.contains(':')) {
             let mut types: Vec<(String, u32)> = Vec::new();
             for part in parts {
-                let (gres_type, units) = part.split_once(':')?;
-                let again = types.iter().any(|(known, _)| known.eq_ignore_ascii_case(gres_type));
-                if !is_gpu_type(gres_type) || again {
-                    return None;
-                }
-                types.push((gres_type.to_owned(), number(units, 1, MOST)?));
+                let (gres_type, units) = of_type(part, &types)?;
+                types.push((gres_type, number(units, 1, MOST)?));
             }
             return Some(UnitsPerGpu::ByType(types));
         }

@@ -92,6 +92,13 @@ pub fn is_gpu_type(text: &str) -> bool {
     text.starts_with(|c: char| c.is_ascii_alphanumeric()) && text.chars().all(plain)
 }
 
+/// Parses `TYPE:NUMBER`, where no type may be in `known`: a type may be in uppercase, and is then the same type.
+pub fn of_type<'v, N>(part: &'v str, known: &[(String, N)]) -> Option<(String, &'v str)> {
+    let (gres_type, number) = part.split_once(':')?;
+    let again = known.iter().any(|(known, _)| known.eq_ignore_ascii_case(gres_type));
+    (is_gpu_type(gres_type) && !again).then(|| (gres_type.to_owned(), number))
+}
+
 /// The values of `ShareGRES`.
 pub const SHARE_GRES: &str = "the name of a GRES, such as mps, shard or gpushare; not gpu";
 

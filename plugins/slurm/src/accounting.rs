@@ -151,7 +151,7 @@ impl<'c> Accounting for &'c Cache {
     }
 
     fn default_partition(&self) -> Option<&[u8]> {
-        locks::default_partition()
+        locks::default_partition(self)
     }
 }
 
@@ -181,13 +181,11 @@ unsafe fn association_limit(
     record: &slurmdb_assoc_rec_t,
     position: usize,
 ) -> Option<(Option<u64>, Option<u64>)> {
-    // SAFETY: the caller's promise.
-    let at = |array: *const u64| unsafe { limit_at(array, position) };
-    let own = |array: *const u64| if record.user.is_null() { std::ptr::null() } else { array };
-    let of_job = [record.grp_tres_ctld, own(record.max_tres_ctld)].into_iter().filter_map(at).min();
+    let own = |array: *mut u64| if record.user.is_null() { std::ptr::null_mut() } else { array };
+    let counts = [record.grp_tres_ctld, own(record.max_tres_ctld)];
     let minutes = [record.grp_tres_mins_ctld, record.grp_tres_run_mins_ctld, own(record.max_tres_mins_ctld)];
-    let count = of_job.into_iter().chain(at(own(record.max_tres_pn_ctld))).min();
-    (count.is_some() || minutes.into_iter().find_map(at).is_some()).then_some((count, of_job))
+    // SAFETY: the caller's promise.
+    unsafe { lowest(position, &counts, own(record.max_tres_pn_ctld), &minutes) }
 }
 
 /// The lowest of a QOS's limits on one TRES: the lowest of all, and the lowest of those that are not per node; both are
@@ -197,8 +195,6 @@ unsafe fn association_limit(
 /// `position` must be one in the TRES table, whose length every limit array has (slurmdb_qos_rec_t), under assoc_mgr's
 /// locks.
 unsafe fn limit(record: &slurmdb_qos_rec_t, position: usize) -> Option<(Option<u64>, Option<u64>)> {
-    // SAFETY: the caller's promise.
-    let at = |array: *const u64| unsafe { limit_at(array, position) };
     let counts =
         [record.grp_tres_ctld, record.max_tres_pj_ctld, record.max_tres_pu_ctld, record.max_tres_pa_ctld];
     let minutes = [
@@ -208,9 +204,25 @@ unsafe fn limit(record: &slurmdb_qos_rec_t, position: usize) -> Option<(Option<u
         record.max_tres_run_mins_pa_ctld,
         record.max_tres_run_mins_pu_ctld,
     ];
-    let of_job = counts.into_iter().filter_map(|array| at(array)).min();
-    let lowest = of_job.into_iter().chain(at(record.max_tres_pn_ctld)).min();
-    (lowest.is_some() || minutes.into_iter().any(|array| at(array).is_some())).then_some((lowest, of_job))
+    // SAFETY: the caller's promise.
+    unsafe { lowest(position, &counts, record.max_tres_pn_ctld, &minutes) }
+}
+
+/// The same of arrays: those of numbers at once on all nodes, that of numbers on one, and those of minutes.
+///
+/// # Safety
+/// Each array is null or has more than `position` elements.
+unsafe fn lowest(
+    position: usize,
+    counts: &[*mut u64],
+    of_node: *mut u64,
+    minutes: &[*mut u64],
+) -> Option<(Option<u64>, Option<u64>)> {
+    // SAFETY: the caller's promise.
+    let at = |array: *mut u64| unsafe { limit_at(array, position) };
+    let of_job = counts.iter().filter_map(|array| at(*array)).min();
+    let lowest = of_job.into_iter().chain(at(of_node)).min();
+    (lowest.is_some() || minutes.iter().any(|array| at(*array).is_some())).then_some((lowest, of_job))
 }
 
 /// `gpu:a40` → `a40`, for the given GRES.
