@@ -185,7 +185,7 @@ unsafe fn association_limit(
     let counts = [record.grp_tres_ctld, own(record.max_tres_ctld)];
     let minutes = [record.grp_tres_mins_ctld, record.grp_tres_run_mins_ctld, own(record.max_tres_mins_ctld)];
     // SAFETY: the caller's promise.
-    unsafe { lowest(position, &counts, own(record.max_tres_pn_ctld), &minutes) }
+    unsafe { lowest(position, counts, own(record.max_tres_pn_ctld), minutes) }
 }
 
 /// The lowest of a QOS's limits on one TRES: the lowest of all, and the lowest of those that are not per node; both are
@@ -205,24 +205,24 @@ unsafe fn limit(record: &slurmdb_qos_rec_t, position: usize) -> Option<(Option<u
         record.max_tres_run_mins_pu_ctld,
     ];
     // SAFETY: the caller's promise.
-    unsafe { lowest(position, &counts, record.max_tres_pn_ctld, &minutes) }
+    unsafe { lowest(position, counts, record.max_tres_pn_ctld, minutes) }
 }
 
 /// The same of arrays: those of numbers at once on all nodes, that of numbers on one, and those of minutes.
 ///
 /// # Safety
 /// Each array is null or has more than `position` elements.
-unsafe fn lowest(
+unsafe fn lowest<const C: usize, const M: usize>(
     position: usize,
-    counts: &[*mut u64],
+    counts: [*mut u64; C],
     of_node: *mut u64,
-    minutes: &[*mut u64],
+    minutes: [*mut u64; M],
 ) -> Option<(Option<u64>, Option<u64>)> {
     // SAFETY: the caller's promise.
     let at = |array: *mut u64| unsafe { limit_at(array, position) };
-    let of_job = counts.iter().filter_map(|array| at(*array)).min();
+    let of_job = counts.into_iter().filter_map(at).min();
     let lowest = of_job.into_iter().chain(at(of_node)).min();
-    (lowest.is_some() || minutes.iter().any(|array| at(*array).is_some())).then_some((lowest, of_job))
+    (lowest.is_some() || minutes.into_iter().any(|array| at(array).is_some())).then_some((lowest, of_job))
 }
 
 /// `gpu:a40` → `a40`, for the given GRES.
