@@ -105,7 +105,7 @@ fn judge(submission: &mut Submission, policy: &Policy) -> ReturnCode {
                 follow(submission, &remarks);
             }
             if once {
-                submission.set_no_requeue();
+                submission.set_requeue(false);
             }
             ReturnCode::Accept
         }
@@ -227,7 +227,7 @@ fn judge_update(
                 apply(update, remark);
             }
             if once {
-                update.set_no_requeue();
+                update.set_requeue(false);
             }
             Some(ReturnCode::Accept)
         }
@@ -259,7 +259,7 @@ fn apply(job: &mut Submission, remark: &Remark) {
         Remark::Changed(Change::Type { fields, .. }) => {
             fields.iter().for_each(|(field, text)| job.set_tres(*field, text));
         }
-        Remark::Changed(Change::Requeue { .. }) => job.set_requeue(),
+        Remark::Changed(Change::Requeue { .. }) => job.set_requeue(true),
         Remark::Changed(Change::Append { .. }) => job.set_append(),
         Remark::Changed(Change::Throttle { array, .. }) => job.set_array(array),
         Remark::Changed(Change::UserEnv) => job.drop_user_env(),

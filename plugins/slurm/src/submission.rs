@@ -173,14 +173,9 @@ impl<'a> Submission<'a> {
         self.description.max_nodes = nodes;
     }
 
-    /// Makes the job start again after it was preempted or lost its node, as with `--requeue`.
-    pub fn set_requeue(&mut self) {
-        self.description.requeue = 1;
-    }
-
-    /// Makes sure that the job doesn't start again, as with `--no-requeue`.
-    pub fn set_no_requeue(&mut self) {
-        self.description.requeue = 0;
+    /// Sets whether the job starts again after it was preempted or lost its node, as with `--requeue` or `--no-requeue`.
+    pub fn set_requeue(&mut self, requeue: bool) {
+        self.description.requeue = u16::from(requeue);
     }
 
     /// Makes a job that starts again append to its output, as with `--open-mode=append`.
