@@ -212,6 +212,7 @@ unsafe fn limit(record: &slurmdb_qos_rec_t, position: usize) -> Option<(Option<u
 ///
 /// # Safety
 /// Each array is null or has more than `position` elements.
+#[inline(always)] // asked for each TRES: as a call it would write the arrays to memory
 unsafe fn lowest<const C: usize, const M: usize>(
     position: usize,
     counts: [*mut u64; C],
