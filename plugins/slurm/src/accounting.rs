@@ -181,11 +181,13 @@ unsafe fn association_limit(
     record: &slurmdb_assoc_rec_t,
     position: usize,
 ) -> Option<(Option<u64>, Option<u64>)> {
-    let own = |array: *mut u64| if record.user.is_null() { std::ptr::null_mut() } else { array };
-    let counts = [record.grp_tres_ctld, own(record.max_tres_ctld)];
-    let minutes = [record.grp_tres_mins_ctld, record.grp_tres_run_mins_ctld, own(record.max_tres_mins_ctld)];
     // SAFETY: the caller's promise.
-    unsafe { lowest(position, counts, own(record.max_tres_pn_ctld), minutes) }
+    let at = |array: *const u64| unsafe { limit_at(array, position) };
+    let own = |array: *const u64| if record.user.is_null() { std::ptr::null() } else { array };
+    let of_job = [record.grp_tres_ctld, own(record.max_tres_ctld)].into_iter().filter_map(at).min();
+    let minutes = [record.grp_tres_mins_ctld, record.grp_tres_run_mins_ctld, own(record.max_tres_mins_ctld)];
+    let count = of_job.into_iter().chain(at(own(record.max_tres_pn_ctld))).min();
+    (count.is_some() || minutes.into_iter().find_map(at).is_some()).then_some((count, of_job))
 }
 
 /// The lowest of a QOS's limits on one TRES: the lowest of all, and the lowest of those that are not per node; both are
@@ -195,6 +197,8 @@ unsafe fn association_limit(
 /// `position` must be one in the TRES table, whose length every limit array has (slurmdb_qos_rec_t), under assoc_mgr's
 /// locks.
 unsafe fn limit(record: &slurmdb_qos_rec_t, position: usize) -> Option<(Option<u64>, Option<u64>)> {
+    // SAFETY: the caller's promise.
+    let at = |array: *const u64| unsafe { limit_at(array, position) };
     let counts =
         [record.grp_tres_ctld, record.max_tres_pj_ctld, record.max_tres_pu_ctld, record.max_tres_pa_ctld];
     let minutes = [
@@ -204,25 +208,8 @@ unsafe fn limit(record: &slurmdb_qos_rec_t, position: usize) -> Option<(Option<u
         record.max_tres_run_mins_pa_ctld,
         record.max_tres_run_mins_pu_ctld,
     ];
-    // SAFETY: the caller's promise.
-    unsafe { lowest(position, counts, record.max_tres_pn_ctld, minutes) }
-}
-
-/// The same of arrays: those of numbers at once on all nodes, that of numbers on one, and those of minutes.
-///
-/// # Safety
-/// Each array is null or has more than `position` elements.
-#[inline(always)] // asked for each TRES: as a call it would write the arrays to memory
-unsafe fn lowest<const C: usize, const M: usize>(
-    position: usize,
-    counts: [*mut u64; C],
-    of_node: *mut u64,
-    minutes: [*mut u64; M],
-) -> Option<(Option<u64>, Option<u64>)> {
-    // SAFETY: the caller's promise.
-    let at = |array: *mut u64| unsafe { limit_at(array, position) };
-    let of_job = counts.into_iter().filter_map(at).min();
-    let lowest = of_job.into_iter().chain(at(of_node)).min();
+    let of_job = counts.into_iter().filter_map(|array| at(array)).min();
+    let lowest = of_job.into_iter().chain(at(record.max_tres_pn_ctld)).min();
     (lowest.is_some() || minutes.into_iter().any(|array| at(array).is_some())).then_some((lowest, of_job))
 }
 
