@@ -39,8 +39,7 @@ pub use figures::{Counts, Event, Used, after_look};
 pub(crate) use note::read_note;
 
 use crate::config::RUN_DIR;
-use gpushare::root_file;
-use gpushare::root_folder::{self, FolderError};
+use gpushare::{root_file, root_folder, root_folder::FolderError};
 use std::fmt;
 use std::fs::{self, File, TryLockError};
 use std::io;

@@ -3,8 +3,8 @@
 use super::policy::{ForeignTypes, Governed, Mode, Policy};
 use crate::text::pattern::Case;
 
-/// Whether jobs under a QOS with limits on GPU types may use no other types. Slurm itself gives a whole-node job all GPUs
-/// of its nodes, whatever the job requests: only a limit of 0 on the other types prevents that.
+/// Whether jobs under a QOS with limits on GPU types may use no other types. Slurm itself gives a whole-node job all
+/// GPUs of its nodes, whatever the job requests: only a limit of 0 on the other types prevents that.
 pub fn keeps_to_its_types(policy: &Policy, qos: &[u8]) -> bool {
     let governed = match &policy.governed {
         Governed::Auto => true,

@@ -79,7 +79,8 @@ pub struct Draft {
 }
 
 const KEYS: &[Key<Database>] = keys! {
-    "GpuWeight": "TYPE:NUMBER, such as a40:1,h100:4.5, separated by commas, each type once" => gpu_weights = gpu_weights;
+    "GpuWeight": "TYPE:NUMBER, such as a40:1,h100:4.5, separated by commas, each type once"
+        => gpu_weights = gpu_weights;
     "Guard": Guard::ALLOWED => guard = Guard::read;
 };
 

@@ -173,7 +173,8 @@ impl<'a> Submission<'a> {
         self.description.max_nodes = nodes;
     }
 
-    /// Sets whether the job starts again after it was preempted or lost its node, as with `--requeue` or `--no-requeue`.
+    /// Sets whether the job starts again after it was preempted or lost its node, as with `--requeue` or
+    /// `--no-requeue`.
     pub fn set_requeue(&mut self, requeue: bool) {
         self.description.requeue = u16::from(requeue);
     }

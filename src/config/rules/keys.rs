@@ -17,7 +17,8 @@ pub(super) const KEYS: &[Key<Draft>] = keys! {
     "GovernedPartitions": NAMES => rules.policy.partitions = Patterns::parse;
     "GovernedAccounts": "auto or off alone, or names of accounts separated by commas, in which * stands for any \
                          characters; a name with a blank in double quotes" => rules.policy.accounts = governed_accounts;
-    "GovernedGRES": "names of GRES such as gpu, mps and shard, separated by commas" => rules.policy.gres = governed_gres;
+    "GovernedGRES": "names of GRES such as gpu, mps and shard, separated by commas"
+        => rules.policy.gres = governed_gres;
     "ForeignTypes": ForeignTypes::ALLOWED => rules.policy.foreign_types = ForeignTypes::read;
     "LimitAdvice": LimitAdvice::ALLOWED => rules.policy.limit_advice = LimitAdvice::read;
     "Mode": Mode::ALLOWED => rules.policy.mode = Mode::read;
@@ -33,11 +34,15 @@ pub(super) const KEYS: &[Key<Draft>] = keys! {
     "GpuPartitions": NAMES => rules.policy.gpu_partitions = Patterns::parse;
     "MaxCPUsPerGpu": CPUS_PER_GPU => rules.policy.caps.cpus = cpus_per_gpu;
     "MaxMemPerGpu": MEM_PER_GPU => rules.policy.caps.mem = mem_per_gpu;
-    "GetUserEnv": "allow or drop" => rules.policy.drops_user_env = |text| word(text, &[("allow", false), ("drop", true)]);
+    "GetUserEnv": "allow or drop" => rules.policy.drops_user_env = drops_user_env;
     "ShareGRES": SHARE_GRES => rules.policy.share_gres = |text| share_gres(text).map(ShareGres);
     "MemoryGRES": "the name of a GRES that no node has, such as gpumem" => memory_gres = share_gres;
     "RefusalCounts": OFF_OR_PATH => rules.refusal_counts = off_or_path;
 };
+
+fn drops_user_env(value: &str) -> Option<bool> {
+    word(value, &[("allow", false), ("drop", true)])
+}
 
 fn sizes(value: &str) -> Option<Vec<u64>> {
     value.split(',').map(|size| number(size.trim(), 1, 1_000_000).map(u64::from)).collect()

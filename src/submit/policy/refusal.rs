@@ -2,7 +2,7 @@
 
 use std::ops::{Deref, DerefMut};
 
-use super::{Amount, PerGpu, shortened};
+use super::{Amount, PerGpu};
 use crate::submit::grammar::{self, Gres, Spelling};
 use crate::submit::request::{Description, Field};
 
@@ -196,8 +196,8 @@ pub enum Trait {
     Token,
     /// The QOS is wrong rather than the GPU request; decides which of Slurm's errors goes with the message.
     Qos,
-    /// No mode and no exemption lets the request pass: Slurm itself would refuse it with a shorter message, or slurmctld
-    /// or the node would take it for another request.
+    /// No mode and no exemption lets the request pass: Slurm itself would refuse it with a shorter message, or
+    /// slurmctld or the node would take it for another request.
     Always,
 }
 
@@ -324,6 +324,11 @@ pub enum Because {
     Partition,
     /// `ExemptReservations`
     Reservation,
+}
+
+/// As much of a user's text as a refusal keeps.
+pub(super) fn shortened(text: &[u8]) -> Vec<u8> {
+    text.iter().copied().take(QUOTED).collect()
 }
 
 /// The token as a user would type it after `--gres=`.
