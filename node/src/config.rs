@@ -13,10 +13,11 @@ use gpushare::words;
 
 pub mod gpu_files;
 mod keys;
+pub mod units;
 
 pub use gpu_files::GpuFiles;
 pub use gpushare::config::nodes::Placement;
-pub use gpushare::config::units::{UnitsPerGpu, units_written};
+pub use gpushare::config::units::UnitsPerGpu;
 pub use gpushare::config::{FALLBACK, find};
 
 /// The ledger's directory on a node.
@@ -74,14 +75,14 @@ pub struct Draft {
 
 impl Default for Draft {
     fn default() -> Self {
-        Draft { all: NodeConfig::default(), lines: NodeLines::new(&keys::KEYS) }
+        Draft { all: NodeConfig::default(), lines: NodeLines::new(keys::KEYS) }
     }
 }
 
 impl Section for Draft {
     fn take(&mut self, key: &'static str, value: &str) -> Result<(), Problem> {
-        Key::take_of(&keys::FOR_ALL, &mut self.all, key, value)?;
-        Key::take_of(&keys::KEYS, &mut self.all, key, value)
+        Key::take_of(keys::FOR_ALL, &mut self.all, key, value)?;
+        Key::take_of(keys::KEYS, &mut self.all, key, value)
     }
 
     fn reads(&self, record: Record) -> bool {

@@ -1,7 +1,6 @@
 //! A key of gpushare.conf, and the values that keys of several readers have.
 
 use std::path::PathBuf;
-use std::time::Duration;
 
 use super::Problem;
 
@@ -40,18 +39,21 @@ impl<T> Key<T> {
     }
 }
 
-/// A key whose value is one of a few words: its name, the words' meanings, and where the value goes.
+/// Declares keys, one a line: the name, the allowed values, where a value goes, and what reads it.
 #[macro_export]
-macro_rules! word_key {
-    ($name:literal: $meaning:ty => $($place:ident).+) => {
-        $crate::config::values::Key {
+macro_rules! keys {
+    ($($name:literal: $allowed:expr => $($place:ident).+ = $read:expr;)+) => {
+        &[$($crate::config::values::Key {
             name: $name,
-            allowed: <$meaning as $crate::word::Word>::ALLOWED,
-            take: |target, value| <$meaning as $crate::word::Word>::read(value).map(|found| target.$($place).+ = found),
-        }
+            allowed: $allowed,
+            take: |target, value| {
+                target.$($place).+ = $read(value)?.into();
+                Some(())
+            },
+        }),+]
     };
 }
-pub use word_key;
+pub use keys;
 
 /// The values of a key with names.
 pub const NAMES: &str = "names separated by commas, in which * stands for any characters; a name with a blank \
@@ -68,11 +70,6 @@ pub fn word<T: Copy>(value: &str, known: &[(&str, T)]) -> Option<T> {
 /// Parses a whole number within limits.
 pub fn number(value: &str, least: u32, most: u32) -> Option<u32> {
     value.parse().ok().filter(|number| (least..=most).contains(number))
-}
-
-/// Parses a number of milliseconds within limits.
-pub fn milliseconds(value: &str, least: u32, most: u32) -> Option<Duration> {
-    number(value, least, most).map(|number| Duration::from_millis(number.into()))
 }
 
 /// Parses an absolute path without characters that a shell or a log would misread.
@@ -93,6 +90,13 @@ pub fn off_or_path(value: &str) -> Option<Option<PathBuf>> {
 pub fn is_gpu_type(text: &str) -> bool {
     let plain = |c: char| c.is_ascii_alphanumeric() || "_.-+".contains(c);
     text.starts_with(|c: char| c.is_ascii_alphanumeric()) && text.chars().all(plain)
+}
+
+/// Parses `TYPE:NUMBER`, where no type may be in `known`: a type may be in uppercase, and is then the same type.
+pub fn of_type<'v, N>(part: &'v str, known: &[(String, N)]) -> Option<(String, &'v str)> {
+    let (gres_type, number) = part.split_once(':')?;
+    let again = known.iter().any(|(known, _)| known.eq_ignore_ascii_case(gres_type));
+    (is_gpu_type(gres_type) && !again).then(|| (gres_type.to_owned(), number))
 }
 
 /// The values of `ShareGRES`.

@@ -50,41 +50,42 @@ impl Verdict {
     }
 }
 
-/// A key whose value is a text.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Key {
-    /// The job to update, as its user named it.
-    Job,
-    /// The job's QOS, or its default QOS if it names none.
-    Qos,
-    /// The part of the request that breaks the rule.
-    Asked,
-    /// The user's name.
-    User,
-    /// The account to charge.
-    Account,
-    /// Its partition, or a list of them.
-    Partition,
-    /// That part as an option of sbatch.
-    Request,
-    /// The job's name.
-    Name,
-    /// Options that would be accepted.
-    Try,
+crate::names! {
+    /// A key whose value is a text, in the order of a line.
+    pub enum Key: word {
+        /// The job to update, as its user named it.
+        Job = "job",
+        /// The job's QOS, or its default QOS if it names none.
+        Qos = "qos",
+        /// The part of the request that breaks the rule.
+        Asked = "asked",
+        /// The user's name.
+        User = "user",
+        /// The account to charge.
+        Account = "account",
+        /// Its partition, or a list of them.
+        Partition = "partition",
+        /// That part as an option of sbatch.
+        Request = "request",
+        /// The job's name.
+        Name = "name",
+        /// Options that would be accepted.
+        Try = "try",
+    }
 }
 
-/// In the order of a line, with how many bytes of a text each keeps.
-pub const KEYS: [(Key, &str, usize); 9] = [
-    (Key::Job, "job", 40),
-    (Key::Qos, "qos", LONGEST),
-    (Key::Asked, "asked", LONGEST),
-    (Key::User, "user", LONGEST),
-    (Key::Account, "account", LONGEST),
-    (Key::Partition, "partition", LONGEST),
-    (Key::Request, "request", LONGEST + 20),
-    (Key::Name, "name", 64),
-    (Key::Try, "try", 600),
-];
+impl Key {
+    /// How many bytes of a text it keeps.
+    const fn most(self) -> usize {
+        match self {
+            Key::Job => 40,
+            Key::Request => LONGEST + 20,
+            Key::Name => 64,
+            Key::Try => 600,
+            Key::Qos | Key::Asked | Key::User | Key::Account | Key::Partition => LONGEST,
+        }
+    }
+}
 
 /// A line.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -97,7 +98,7 @@ pub struct LogLine {
     pub user_id: u32,
     /// The user who sent an update.
     pub by: Option<u32>,
-    texts: [Option<Vec<u8>>; 9],
+    texts: [Option<Vec<u8>>; Key::ALL.len()],
 }
 
 impl LogLine {
@@ -109,16 +110,15 @@ impl LogLine {
     /// The line with a text, unless that is empty.
     #[must_use]
     pub fn with(mut self, key: Key, text: &[u8]) -> LogLine {
-        let place = KEYS.iter().zip(&mut self.texts).find(|((known, ..), _)| *known == key);
-        if let Some(((.., most), place)) = place.filter(|_| !text.is_empty()) {
-            *place = Some(text.iter().copied().take(*most).collect());
+        if let Some(place) = self.texts.get_mut(key as usize).filter(|_| !text.is_empty()) {
+            *place = Some(text.iter().copied().take(key.most()).collect());
         }
         self
     }
 
     /// The text of a key.
     pub fn text(&self, key: Key) -> Option<&[u8]> {
-        KEYS.iter().zip(&self.texts).find(|((known, ..), _)| *known == key)?.1.as_deref()
+        self.texts.get(key as usize)?.as_deref()
     }
 }
 
@@ -127,9 +127,9 @@ impl fmt::Display for LogLine {
         let words =
             VERDICTS.iter().find(|(verdict, _)| *verdict == self.verdict).map_or("", |(_, words)| words);
         write!(out, "{PREFIX}{words} {} uid={}", self.number, self.user_id)?;
-        for ((key, name, _), text) in KEYS.iter().zip(&self.texts) {
+        for (key, text) in Key::ALL.into_iter().zip(&self.texts) {
             if let Some(text) = text {
-                write!(out, " {name}='{}'", text.escape_ascii())?;
+                write!(out, " {}='{}'", key.word(), text.escape_ascii())?;
             }
             if let (Key::Job, Some(by)) = (key, self.by) {
                 write!(out, " by={by}")?;

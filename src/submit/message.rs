@@ -5,8 +5,9 @@
 
 use std::fmt::Write;
 
-use crate::submit::policy::{Amount, Because, Change, Command, Ground, Offer, Refusal, Remark, Rule};
+use crate::submit::policy::{Amount, Because, Change, Command, Ground, Offer, Refusal, Remark, Rule, Trait};
 use crate::submit::request::{Field, LONGEST};
+use crate::text::quantity::size;
 use crate::text::shown::shown;
 
 mod correction;
@@ -27,18 +28,8 @@ pub fn correction(refusal: &Refusal) -> Option<String> {
 /// The part of the request that breaks the rule, as an option: `--gres=gpu:2`, `--gpus=2`. `None` if the rule is about
 /// something other than one GRES, or if its option is unknown.
 pub fn request(refusal: &Refusal) -> Option<Vec<u8>> {
-    let of_one_field = matches!(
-        refusal.rule,
-        Rule::TypeMissing
-            | Rule::TypeUnknown
-            | Rule::TypeForeign
-            | Rule::ShareUncounted
-            | Rule::GpuUncounted
-            | Rule::ShareReservation
-            | Rule::ShareSize
-    );
     let (asked, gres) = (refusal.asked.as_slice(), refusal.gres.as_slice());
-    let rest = asked.strip_prefix(gres).filter(|_| of_one_field && !gres.is_empty())?;
+    let rest = asked.strip_prefix(gres).filter(|_| refusal.rule.is(Trait::Token) && !gres.is_empty())?;
     if !matches!(rest.first(), None | Some(b':' | b'=')) {
         return None;
     }
@@ -199,24 +190,24 @@ fn fault(refusal: &Refusal) -> String {
 fn too_much(refusal: &Refusal, whose: &str, asked: &str) -> String {
     let Offer::PerGpu { amount, wanted, .. } = &refusal.offer else { return String::new() };
     let wanted = match (wanted, amount) {
-        (Some(wanted), _) => format!("requests {}", size(*amount, *wanted)),
+        (Some(wanted), _) => format!("requests {}", amount_of(*amount, *wanted)),
         (None, Amount::Cpus) => {
             "would get all CPUs of its nodes, because of --gres-flags=enforce-binding".to_owned()
         }
         (None, Amount::Memory) => "would get all memory of its nodes".to_owned(),
     };
-    let most = size(*amount, refusal.count);
+    let most = amount_of(*amount, refusal.count);
     match amount {
         Amount::Cpus => format!("{whose} allows at most {most} CPUs with '{asked}'; the job {wanted}"),
         Amount::Memory => format!("{whose} allows at most {most} of memory with '{asked}'; the job {wanted}"),
     }
 }
 
-/// A number of CPUs, or MiB in sbatch's form: `64G`, `1500M`.
-fn size(amount: Amount, number: u64) -> String {
+/// A number of CPUs, or memory.
+fn amount_of(amount: Amount, number: u64) -> String {
     match amount {
         Amount::Cpus => number.to_string(),
-        Amount::Memory => correction::memory(number),
+        Amount::Memory => size(number),
     }
 }
 
@@ -248,9 +239,8 @@ fn offer(refusal: &Refusal) -> Option<String> {
         Offer::Sizes(sizes) => ("sizes", sizes.iter().map(u64::to_string).collect()),
         Offer::UpTo(units) => ("at most", vec![format!("{units}, a whole GPU")]),
         Offer::Memory(sizes) => {
-            let size =
-                |(mebibytes, units): &(u64, u64)| format!("{} ({units})", correction::memory(*mebibytes));
-            ("sizes (units)", sizes.iter().map(size).collect())
+            let one = |(mebibytes, units): &(u64, u64)| format!("{} ({units})", size(*mebibytes));
+            ("sizes (units)", sizes.iter().map(one).collect())
         }
         Offer::PerGpu { amount, cap, .. } => {
             let what = match amount {
@@ -258,9 +248,9 @@ fn offer(refusal: &Refusal) -> Option<String> {
                 Amount::Memory => "memory per GPU",
             };
             let types =
-                cap.types.iter().map(|(gres_type, cap)| format!("{gres_type} {}", size(*amount, *cap)));
+                cap.types.iter().map(|(gres_type, cap)| format!("{gres_type} {}", amount_of(*amount, *cap)));
             let others = if cap.types.is_empty() { "any type" } else { "other types" };
-            let others = cap.others.map(|cap| format!("{others} {}", size(*amount, cap)));
+            let others = cap.others.map(|cap| format!("{others} {}", amount_of(*amount, cap)));
             (what, types.chain(others).collect())
         }
         Offer::Nothing => return None,
@@ -306,7 +296,7 @@ fn changed(change: &Change) -> String {
             )
         }
         Change::Share { asked, given, mebibytes, .. } => {
-            let memory = correction::memory(*mebibytes);
+            let memory = size(*mebibytes);
             format!(
                 "'{}' was changed to '{}', a share with {memory} of GPU memory",
                 shown(asked),

@@ -40,8 +40,10 @@ mod update;
 
 pub use accounts::{Association, GresLimit};
 pub use per_gpu::{Amount, Caps, DefaultMemory, PerGpu};
-use refusal::Fault;
-pub use refusal::{Because, Change, Command, Correction, Ground, Offer, QUOTED, Refusal, Remark, Rule};
+pub use refusal::{
+    Because, Change, Command, Correction, Ground, Offer, QUOTED, Refusal, Remark, Rule, Trait,
+};
+use refusal::{Fault, shortened};
 pub use rules::{
     Exempt, ForeignTypes, Governed, GovernedAccounts, GovernedGres, LimitAdvice, Mode, PartitionRecord,
     Policy, QosRecord, ShareGres, ShareRules, Throttle,
@@ -375,10 +377,6 @@ impl<'r, 'a, A: Accounting> Judgement<'r, 'a, A> {
     fn site_refusal(&self, rule: Rule, asked: Vec<u8>) -> Fault {
         self.refusal(rule, Ground::Site).asked(asked)
     }
-}
-
-fn shortened(text: &[u8]) -> Vec<u8> {
-    text.iter().copied().take(QUOTED).collect()
 }
 
 #[cfg(test)]

@@ -30,7 +30,7 @@ impl Patterns {
     /// Those of the patterns that match none of the names.
     pub fn without_match<'s>(&'s self, names: &[&str], case: Case) -> Vec<&'s str> {
         let matched =
-            |pattern: &&str| names.iter().any(|name| matches(pattern.as_bytes(), name.as_bytes(), case));
+            |pattern: &&str| names.iter().any(|name| glob(pattern.as_bytes(), name.as_bytes(), case, false));
         self.iter().filter(|pattern| !matched(pattern)).collect()
     }
 
@@ -41,7 +41,7 @@ impl Patterns {
 
     /// Whether one of them matches the whole of `name`.
     pub fn match_name(&self, name: &[u8], case: Case) -> bool {
-        self.0.iter().any(|pattern| matches(pattern.as_bytes(), name, case))
+        self.0.iter().any(|pattern| glob(pattern.as_bytes(), name, case, false))
     }
 
     /// Whether one of them occurs in `name`, as in a search.
@@ -50,7 +50,7 @@ impl Patterns {
             // A `*` in front of the pattern, instead of this loop, would retry ever longer beginnings.
             (0..=name.len()).any(|start| {
                 let rest = name.get(start..).unwrap_or_default();
-                starts_with(pattern.as_bytes(), rest, case)
+                glob(pattern.as_bytes(), rest, case, true)
             })
         };
         self.0.iter().any(found)
@@ -67,14 +67,6 @@ fn equal(a: u8, b: u8, case: Case) -> bool {
         Case::Ignored => a.eq_ignore_ascii_case(&b),
         Case::Counts => a == b,
     }
-}
-
-fn matches(pattern: &[u8], name: &[u8], case: Case) -> bool {
-    glob(pattern, name, case, false)
-}
-
-fn starts_with(pattern: &[u8], name: &[u8], case: Case) -> bool {
-    glob(pattern, name, case, true)
 }
 
 /// Linear in pattern and name: only the last `*` is ever retried. With `open_end` the pattern may end before the name.

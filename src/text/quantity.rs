@@ -19,6 +19,14 @@ pub fn quantity(name: &str, text: &str) -> Option<u64> {
     count(digits)?.checked_mul(factor).filter(|number| *number <= MOST)
 }
 
+/// MiB in sbatch's form: `64G`, `1500M`.
+pub fn size(mebibytes: u64) -> String {
+    match mebibytes % 1024 {
+        0 => format!("{}G", mebibytes / 1024),
+        _ => format!("{mebibytes}M"),
+    }
+}
+
 /// Whether a TRES is counted in MiB.
 pub fn is_size(name: &str) -> bool {
     name.eq_ignore_ascii_case("mem") || name.to_ascii_lowercase().starts_with("bb/")

@@ -1,7 +1,7 @@
 //! Reads slurmctld's log lines about requests that break a rule, as its plugin wrote them
 //! (`gpushare::submit::log_line`).
 
-use gpushare::submit::log_line::{KEYS, LogLine, PREFIX, VERDICTS};
+use gpushare::submit::log_line::{Key, LogLine, PREFIX, VERDICTS};
 
 /// Reads a line from [`PREFIX`] to its end; `None` for any other line, and for one that was cut off. Ignores keys
 /// of a later gpushare.
@@ -21,10 +21,10 @@ pub fn parse(line: &[u8]) -> Option<LogLine> {
         let is_second = match key {
             b"uid" => user_id.replace(parse_number(&value)?).is_some(),
             b"by" => found.by.replace(parse_number(&value)?).is_some(),
-            _ => match KEYS.iter().find(|(_, name, _)| name.as_bytes() == key) {
-                Some((key, ..)) if found.text(*key).is_some() => true,
-                Some((key, ..)) => {
-                    found = found.with(*key, &value);
+            _ => match Key::ALL.into_iter().find(|known| known.word().as_bytes() == key) {
+                Some(key) if found.text(key).is_some() => true,
+                Some(key) => {
+                    found = found.with(key, &value);
                     false
                 }
                 None => false,
@@ -93,7 +93,6 @@ fn value(text: &[u8]) -> Option<(Vec<u8>, &[u8])> {
 
 #[cfg(test)]
 mod tests {
-    use gpushare::submit::log_line::Key;
     use proptest::prelude::*;
 
     use super::*;
@@ -142,8 +141,8 @@ mod tests {
         ) {
             let mut line = LogLine::new(verdict.0, "GS103", numbers.0);
             line.by = numbers.1;
-            for ((key, ..), text) in KEYS.iter().zip(&texts) {
-                line = line.with(*key, text.as_deref().unwrap_or_default());
+            for (key, text) in Key::ALL.into_iter().zip(&texts) {
+                line = line.with(key, text.as_deref().unwrap_or_default());
             }
             let text = line.to_string();
             prop_assert!(text.bytes().all(|byte| byte.is_ascii_graphic() || byte == b' '), "{text}");

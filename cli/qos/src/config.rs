@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use gpushare::config::names::Record;
-use gpushare::config::values::{Key, is_gpu_type};
+use gpushare::config::values::{Key, is_gpu_type, keys};
 use gpushare::config::{ConfigError, Problem, Section, read, rules};
-use gpushare::submit::policy::Policy;
-use gpushare::{word_key, words};
+use gpushare::submit::{policy::Policy, whole_nodes::keeps_to_its_types};
+use gpushare::word::{Word, words};
 
 pub mod field;
 mod record;
@@ -78,18 +78,15 @@ pub struct Draft {
     lines: BTreeMap<String, usize>,
 }
 
-const KEYS: [Key<Database>; 2] = [
-    Key {
-        name: "GpuWeight",
-        allowed: "TYPE:NUMBER, such as a40:1,h100:4.5, separated by commas, each type once",
-        take: |database, value| gpu_weights(value).map(|found| database.gpu_weights = found),
-    },
-    word_key!("Guard": Guard => guard),
-];
+const KEYS: &[Key<Database>] = keys! {
+    "GpuWeight": "TYPE:NUMBER, such as a40:1,h100:4.5, separated by commas, each type once"
+        => gpu_weights = gpu_weights;
+    "Guard": Guard::ALLOWED => guard = Guard::read;
+};
 
 impl Section for Draft {
     fn take(&mut self, key: &'static str, value: &str) -> Result<(), Problem> {
-        Key::take_of(&KEYS, &mut self.database, key, value)
+        Key::take_of(KEYS, &mut self.database, key, value)
     }
 
     fn reads(&self, record: Record) -> bool {
@@ -115,7 +112,7 @@ impl Draft {
     /// What all lines say, under the file's rules.
     pub fn finish(mut self, policy: &Policy) -> Database {
         for qos in &mut self.database.qoses {
-            qos.keeps_to_its_types = policy.keeps_to_its_types(qos.name.as_bytes());
+            qos.keeps_to_its_types = keeps_to_its_types(policy, qos.name.as_bytes());
         }
         self.database
     }

@@ -12,7 +12,7 @@ use gpushare::mend::mended;
 use gpushare::submit::counters::{self, Outcome};
 use gpushare::submit::log_line::{PREFIX, Verdict};
 use gpushare::submit::message;
-use gpushare::submit::policy::{self, Acceptance, Change, Policy, Refusal, Remark, Update};
+use gpushare::submit::policy::{self, Acceptance, Change, Policy, Refusal, Remark, Trait, Update};
 use gpushare::submit::request::{Field, Request};
 use gpushare_slurm::accounting::Cache;
 use gpushare_slurm::submission::{Existing, Known, Record, ReturnCode, Submission};
@@ -45,7 +45,7 @@ static LAST: Mutex<Option<Known>> = Mutex::new(None);
 /// 22.05 and 23.02 load the plugin again in the same process when JobSubmitPlugins changes; then the file is read
 /// again.
 fn load() -> bool {
-    let plugins = daemon::job_submit_plugins();
+    let plugins = daemon::job_submit_plugins().unwrap_or_default();
     let last = plugins.rsplit(|byte| *byte == b',').map(<[u8]>::trim_ascii).find(|name| !name.is_empty());
     if last.is_some_and(|name| name.strip_prefix(b"job_submit/").unwrap_or(name) != b"gpushare") {
         let plugins = plugins.escape_ascii();
@@ -93,29 +93,11 @@ fn judge(submission: &mut Submission, policy: &Policy) -> ReturnCode {
     let request = submission.request();
     let cache = Cache::new();
     match policy::judge(&request, policy, &&cache) {
-        policy::Verdict::Accept(Acceptance {
-            pin_qos,
-            pin_account,
-            share,
-            most_nodes,
-            excluded_nodes,
-            once,
-            remarks,
-        }) => {
-            if let Some(qos) = pin_qos {
-                submission.set_qos(qos);
-            }
-            if let Some(account) = pin_account {
-                submission.set_account(account);
-            }
-            if let Some(nodes) = most_nodes {
-                submission.set_most_nodes(nodes);
-            }
-            if let Some(nodes) = excluded_nodes {
-                submission.set_excluded_nodes(&nodes);
-            }
-            // Slurm's locks are released before anything is written.
-            let note = share.map(|(gres, units)| format!("{gres}:{units}"));
+        policy::Verdict::Accept(accepted) => {
+            write(submission, &accepted);
+            // Slurm's locks are released before anything else is written.
+            let note = accepted.share.map(|(gres, units)| format!("{gres}:{units}"));
+            let Acceptance { remarks, once, .. } = accepted;
             drop(cache);
             // Removes a variable that the user set themselves, in any case.
             submission.set_job_control_variable(SHARE, note.as_deref());
@@ -123,7 +105,7 @@ fn judge(submission: &mut Submission, policy: &Policy) -> ReturnCode {
                 follow(submission, &remarks);
             }
             if once {
-                submission.set_no_requeue();
+                submission.set_requeue(false);
             }
             ReturnCode::Accept
         }
@@ -132,6 +114,22 @@ fn judge(submission: &mut Submission, policy: &Policy) -> ReturnCode {
             log_refusal(&Who::submits(submission), &refusal);
             refuse(submission, &refusal)
         }
+    }
+}
+
+/// Writes what was checked in the place of the user's default, and where the job may run.
+fn write(job: &mut Submission, accepted: &Acceptance) {
+    if let Some(qos) = accepted.pin_qos {
+        job.set_qos(qos);
+    }
+    if let Some(account) = accepted.pin_account {
+        job.set_account(account);
+    }
+    if let Some(nodes) = accepted.most_nodes {
+        job.set_most_nodes(nodes);
+    }
+    if let Some(nodes) = &accepted.excluded_nodes {
+        job.set_excluded_nodes(nodes);
     }
 }
 
@@ -217,18 +215,9 @@ fn judge_update(
         return None;
     }
     match verdict {
-        policy::Verdict::Accept(Acceptance {
-            pin_qos, most_nodes, excluded_nodes, once, remarks, ..
-        }) => {
-            if let Some(qos) = pin_qos {
-                update.set_qos(qos);
-            }
-            if let Some(nodes) = most_nodes {
-                update.set_most_nodes(nodes);
-            }
-            if let Some(nodes) = excluded_nodes {
-                update.set_excluded_nodes(&nodes);
-            }
+        policy::Verdict::Accept(accepted) => {
+            write(update, &accepted);
+            let Acceptance { remarks, once, .. } = accepted;
             drop(cache);
             for remark in &remarks {
                 let (number, outcome) = counters::of(remark);
@@ -238,7 +227,7 @@ fn judge_update(
                 apply(update, remark);
             }
             if once {
-                update.set_no_requeue();
+                update.set_requeue(false);
             }
             Some(ReturnCode::Accept)
         }
@@ -255,7 +244,7 @@ fn judge_update(
 #[cold]
 fn refuse(job: &mut Submission, refusal: &Refusal) -> ReturnCode {
     job.say(&message::refusal(refusal));
-    if refusal.rule.is_about_qos() { ReturnCode::InvalidQos } else { ReturnCode::InvalidGres }
+    if refusal.rule.is(Trait::Qos) { ReturnCode::InvalidQos } else { ReturnCode::InvalidGres }
 }
 
 #[cold]
@@ -270,7 +259,7 @@ fn apply(job: &mut Submission, remark: &Remark) {
         Remark::Changed(Change::Type { fields, .. }) => {
             fields.iter().for_each(|(field, text)| job.set_tres(*field, text));
         }
-        Remark::Changed(Change::Requeue { .. }) => job.set_requeue(),
+        Remark::Changed(Change::Requeue { .. }) => job.set_requeue(true),
         Remark::Changed(Change::Append { .. }) => job.set_append(),
         Remark::Changed(Change::Throttle { array, .. }) => job.set_array(array),
         Remark::Changed(Change::UserEnv) => job.drop_user_env(),

@@ -13,11 +13,7 @@ pub struct Who {
     user_id: u32,
     /// For an update: the job, and the user who sent the update.
     update: Option<(Vec<u8>, u32)>,
-    user: Vec<u8>,
-    account: Vec<u8>,
-    qos: Vec<u8>,
-    partition: Vec<u8>,
-    name: Vec<u8>,
+    texts: [(Key, Vec<u8>); 5],
 }
 
 impl Who {
@@ -52,16 +48,15 @@ impl Who {
             DefaultQos::None | DefaultQos::OneOf(_) => None,
         };
         let default_partition = || accounting.default_partition().filter(|_| request.reservation.is_none());
-        let owned = |text: Option<&[u8]>| text.unwrap_or_default().to_vec();
-        Who {
-            user_id: request.user_id,
-            update: None,
-            user: owned(owner.map(|owner| owner.user)),
-            account: owned(owner.map(|owner| owner.account).or(request.account)),
-            qos: owned(request.qos.or(default_qos)),
-            partition: owned(request.partition.or_else(default_partition)),
-            name: owned(name),
-        }
+        let texts = [
+            (Key::User, owner.map(|owner| owner.user)),
+            (Key::Account, owner.map(|owner| owner.account).or(request.account)),
+            (Key::Qos, request.qos.or(default_qos)),
+            (Key::Partition, request.partition.or_else(default_partition)),
+            (Key::Name, name),
+        ];
+        let texts = texts.map(|(key, text)| (key, text.unwrap_or_default().to_vec()));
+        Who { user_id: request.user_id, update: None, texts }
     }
 
     pub fn user_id(&self) -> u32 {
@@ -70,22 +65,19 @@ impl Who {
 
     /// The log line about one verdict. The QOS, partition or account is named as the broken rule names it.
     pub fn line(&self, verdict: Verdict, refusal: &Refusal) -> LogLine {
-        let (mut qos, mut account, mut partition) = (&self.qos, &self.account, &self.partition);
-        match &refusal.ground {
-            Ground::Qos(name) => qos = name,
-            Ground::Account { name, .. } => account = name,
-            Ground::Partition(name) => partition = name,
-            Ground::Site => {}
-        }
+        let named = match &refusal.ground {
+            Ground::Qos(name) => Some((Key::Qos, name)),
+            Ground::Account { name, .. } => Some((Key::Account, name)),
+            Ground::Partition(name) => Some((Key::Partition, name)),
+            Ground::Site => None,
+        };
         let mut line = LogLine::new(verdict, refusal.rule.number(), self.user_id)
-            .with(Key::Qos, qos)
-            .with(Key::Account, account)
-            .with(Key::Partition, partition)
             .with(Key::Asked, &refusal.asked)
-            .with(Key::User, &self.user)
             .with(Key::Request, &message::request(refusal).unwrap_or_default())
-            .with(Key::Name, &self.name)
             .with(Key::Try, message::correction(refusal).unwrap_or_default().as_bytes());
+        for (key, text) in &self.texts {
+            line = line.with(*key, named.filter(|(named, _)| named == key).map_or(text, |(_, name)| name));
+        }
         if let Some((job, by)) = &self.update {
             line = line.with(Key::Job, job);
             line.by = Some(*by);

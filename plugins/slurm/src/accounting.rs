@@ -151,7 +151,7 @@ impl<'c> Accounting for &'c Cache {
     }
 
     fn default_partition(&self) -> Option<&[u8]> {
-        locks::default_partition()
+        locks::default_partition(self)
     }
 }
 

@@ -57,6 +57,52 @@ impl ReturnCode {
     }
 }
 
+/// Declares functions that write a text into the job, each with the member that gets it.
+macro_rules! writers {
+    ($($(#[$about:meta])* $name:ident => $member:ident;)+) => {
+        impl Submission<'_> { $(
+            $(#[$about])*
+            pub fn $name(&mut self, text: &[u8]) {
+                // SAFETY: a string field of the description: null or in Slurm's memory.
+                unsafe { text::replace(&mut self.description.$member, text) }
+            }
+        )+ }
+    };
+}
+
+writers! {
+    /// Writes the QOS into the job.
+    set_qos => qos;
+    /// Writes the account into the job.
+    set_account => account;
+    /// Writes the nodes on which the job must not run.
+    set_excluded_nodes => exc_nodes;
+    /// Writes the array's indices and throttle into the job.
+    set_array => array_inx;
+}
+
+/// Declares functions that read one of the job's texts.
+macro_rules! readers {
+    ($($(#[$about:meta])* $vis:vis $name:ident => $member:ident;)+) => {
+        impl Submission<'_> { $(
+            $(#[$about])*
+            $vis fn $name(&self) -> Option<&[u8]> {
+                // SAFETY: a string field of the description (see `new`), unchanged while `self` is borrowed.
+                unsafe { text::bytes(self.description.$member) }
+            }
+        )+ }
+    };
+}
+
+readers! {
+    /// The partitions that the user names.
+    named => partition;
+    /// The job's name, for the log and the tests.
+    pub name => name;
+    /// The job to update, as its user named it, such as `12_3`; for the message.
+    pub job_id => job_id_str;
+}
+
 impl<'a> Submission<'a> {
     /// The description behind the arguments of job_submit() or job_modify(); `None` if there is none.
     ///
@@ -101,36 +147,6 @@ impl<'a> Submission<'a> {
         self.partition = self.partition.take().filter(|_| !stays);
     }
 
-    /// The partitions that the user names.
-    fn named(&self) -> Option<&[u8]> {
-        // SAFETY: a string field of the description (see `new`), unchanged while `self` is borrowed.
-        unsafe { text::bytes(self.description.partition) }
-    }
-
-    /// The job's name, for the log and the tests.
-    pub fn name(&self) -> Option<&[u8]> {
-        // SAFETY: a string field of the description (see `new`), unchanged while `self` is borrowed.
-        unsafe { text::bytes(self.description.name) }
-    }
-
-    /// The job to update, as its user named it, such as `12_3`; for the message.
-    pub fn job_id(&self) -> Option<&[u8]> {
-        // SAFETY: a string field of the description (see `new`), unchanged while `self` is borrowed.
-        unsafe { text::bytes(self.description.job_id_str) }
-    }
-
-    /// Writes the QOS into the job.
-    pub fn set_qos(&mut self, name: &[u8]) {
-        // SAFETY: a string field of the description: null or in Slurm's memory.
-        unsafe { text::replace(&mut self.description.qos, name) }
-    }
-
-    /// Writes the account into the job.
-    pub fn set_account(&mut self, name: &[u8]) {
-        // SAFETY: a string field of the description: null or in Slurm's memory.
-        unsafe { text::replace(&mut self.description.account, name) }
-    }
-
     /// Writes one of the strings of GRES into the job.
     pub fn set_tres(&mut self, field: Field, value: &[u8]) {
         let place = match field {
@@ -157,26 +173,10 @@ impl<'a> Submission<'a> {
         self.description.max_nodes = nodes;
     }
 
-    /// Writes the nodes on which the job must not run.
-    pub fn set_excluded_nodes(&mut self, names: &[u8]) {
-        // SAFETY: a string field of the description: null or in Slurm's memory.
-        unsafe { text::replace(&mut self.description.exc_nodes, names) }
-    }
-
-    /// Writes the array's indices and throttle into the job.
-    pub fn set_array(&mut self, value: &[u8]) {
-        // SAFETY: a string field of the description: null or in Slurm's memory.
-        unsafe { text::replace(&mut self.description.array_inx, value) }
-    }
-
-    /// Makes the job start again after it was preempted or lost its node, as with `--requeue`.
-    pub fn set_requeue(&mut self) {
-        self.description.requeue = 1;
-    }
-
-    /// Makes sure that the job doesn't start again, as with `--no-requeue`.
-    pub fn set_no_requeue(&mut self) {
-        self.description.requeue = 0;
+    /// Sets whether the job starts again after it was preempted or lost its node, as with `--requeue` or
+    /// `--no-requeue`.
+    pub fn set_requeue(&mut self, requeue: bool) {
+        self.description.requeue = u16::from(requeue);
     }
 
     /// Makes a job that starts again append to its output, as with `--open-mode=append`.

@@ -8,6 +8,7 @@ use std::fmt::Write;
 use crate::submit::grammar::{Gres, Spelling, Token};
 use crate::submit::policy::{Command, Correction, Refusal, Rule};
 use crate::submit::request::{Field, Memory, Parsed, Part};
+use crate::text::quantity::size;
 use crate::text::shown::shell_word;
 
 /// No longer than a user would copy from a terminal.
@@ -106,19 +107,11 @@ fn options(wanted: &Correction) -> Option<Vec<String>> {
     let of_node = wanted.amounts.cpus_per_node.filter(|cpus| Some(*cpus) != wanted.cpus_per_task);
     words.extend(of_node.map(|cpus| format!("--mincpus={cpus}")));
     words.extend(wanted.amounts.memory.map(|amount| match amount {
-        Memory::PerNode(each) => format!("--mem={}", memory(each)),
-        Memory::PerCpu(each) => format!("--mem-per-cpu={}", memory(each)),
+        Memory::PerNode(each) => format!("--mem={}", size(each)),
+        Memory::PerCpu(each) => format!("--mem-per-cpu={}", size(each)),
     }));
     words.extend(wanted.options.iter().map(|option| word(option)));
     Some(words)
-}
-
-/// MiB in sbatch's form.
-pub(super) fn memory(mebibytes: u64) -> String {
-    match mebibytes % 1024 {
-        0 => format!("{}G", mebibytes / 1024),
-        _ => format!("{mebibytes}M"),
-    }
 }
 
 /// The options that a user must type for one of the strings.

@@ -79,7 +79,7 @@ fn docs_messages_names_what_holds_in_every_mode() {
     let (section, _) = section.split_once("\n## ").unwrap();
     let named: Vec<&str> =
         section.split(|c: char| !c.is_alphanumeric()).filter(|word| word.starts_with("GS")).collect();
-    let holds = Rule::ALL.into_iter().filter(|rule| rule.holds_in_every_mode()).map(Rule::number);
+    let holds = Rule::ALL.into_iter().filter(|rule| rule.is(Trait::Always)).map(Rule::number);
     assert_eq!(named, holds.collect::<Vec<_>>());
 }
 

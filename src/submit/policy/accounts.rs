@@ -137,16 +137,11 @@ impl<'a, A: Accounting> Judgement<'_, 'a, A> {
     /// The fault of a request for one GRES under those associations. A GRES may be untyped if none of them limits it by
     /// type, except GPUs under an account that `GovernedAccounts` names.
     pub(super) fn account_type_fault(&self, gres: Gres) -> Option<Rule> {
-        let one = |limits: &dyn Fn(&Association) -> bool| self.governing().iter().any(limits);
         let by_name = matches!(self.policy.accounts, GovernedAccounts::Names(_)) && gres.name == GPU;
         let billed = |one: &Association| self.is_billed_by_type(one) && self.bills_types(gres.name);
-        if !(by_name || one(&|association| association.limits_a_type(gres.name) || billed(association))) {
-            return None;
-        }
-        match gres.gres_type {
-            None => Some(Rule::TypeMissing),
-            Some(gres_type) => (!self.is_known(gres.name, gres_type)).then_some(Rule::TypeUnknown),
-        }
+        let limited =
+            by_name || self.governing().iter().any(|one| one.limits_a_type(gres.name) || billed(one));
+        if limited { self.uncounted(gres) } else { None }
     }
 
     /// Whether those associations forbid GPUs that Slurm invents.

@@ -5,7 +5,7 @@ use std::cmp::Ordering;
 use super::refusal::plain;
 use super::under::Under;
 use super::{
-    Accounting, Fault, ForeignTypes, GPU, Governed, Ground, Judgement, Mode, Offer, Policy, Rule, TypedLimit,
+    Accounting, Fault, ForeignTypes, GPU, Governed, Ground, Judgement, Offer, Policy, Rule, TypedLimit,
     shortened,
 };
 use crate::mend::mended;
@@ -43,17 +43,6 @@ impl Policy {
             && deny
             && self.share_names().any(|name| self.gres.has(name) && allows(name))
             && !limits(GPU)
-    }
-
-    /// Whether jobs under a QOS with limits on GPU types may use no other types. Slurm itself gives a whole-node job
-    /// all GPUs of its nodes, whatever the job requests: only a limit of 0 on the other types prevents that.
-    pub fn keeps_to_its_types(&self, qos: &[u8]) -> bool {
-        let governed = match &self.governed {
-            Governed::Auto => true,
-            Governed::Names(patterns) => patterns.match_name(qos, Case::Ignored),
-        };
-        let enforced = matches!(self.mode(qos), Mode::Enforce | Mode::Default);
-        governed && enforced && self.gres.has(GPU) && self.foreign_types == ForeignTypes::Deny
     }
 }
 
@@ -202,31 +191,21 @@ impl<A: Accounting> Judgement<'_, '_, A> {
     }
 
     pub(super) fn type_fault(&self, under: Under<A::Qos>, gres: Gres) -> Option<Rule> {
-        let known = |gres_type: &[u8]| self.is_known(gres.name, gres_type);
         let qos = match under {
             Under::Qos(qos) => qos,
             Under::Total(_) => return None,
             Under::Billing(_) if !self.bills_types(gres.name) => return None,
             Under::Account => return self.account_type_fault(gres),
-            Under::Partition(_) | Under::Billing(_) => {
-                return match gres.gres_type {
-                    None => Some(Rule::TypeMissing),
-                    Some(gres_type) => (!known(gres_type)).then_some(Rule::TypeUnknown),
-                };
-            }
+            Under::Partition(_) | Under::Billing(_) => return self.uncounted(gres),
         };
         let deny = self.policy.foreign_types == ForeignTypes::Deny;
         let mut limits = self.accounting.typed_limits(qos, gres.name).peekable();
         let restricted = limits.peek().is_some();
         // A limit on all shares of that name counts each of them, typed or not; one on a type only typed ones.
         if gres.name != GPU && self.accounting.limits_all(qos, gres.name) {
-            return match gres.gres_type {
-                Some(gres_type) => (!known(gres_type)).then_some(Rule::TypeUnknown),
-                None => {
-                    let billed = || self.accounting.limits_billing(qos) && self.bills_types(gres.name);
-                    (restricted || billed()).then_some(Rule::TypeMissing)
-                }
-            };
+            let billed = || self.accounting.limits_billing(qos) && self.bills_types(gres.name);
+            let wanted = gres.gres_type.is_some() || restricted || billed();
+            return self.uncounted(gres).filter(|_| wanted);
         }
         if gres.name == GPU && !restricted && self.policy.counts_only_shares(self.accounting, qos) {
             return Some(Rule::GpuUncounted);
@@ -236,14 +215,18 @@ impl<A: Accounting> Judgement<'_, '_, A> {
         if gres.name != GPU && !restricted {
             return deny.then_some(Rule::ShareUncounted);
         }
-        let Some(gres_type) = gres.gres_type else { return Some(Rule::TypeMissing) };
-        if !known(gres_type) {
-            return Some(Rule::TypeUnknown);
+        let is_it = |known: &[u8]| gres.gres_type.is_some_and(|own| known.eq_ignore_ascii_case(own));
+        let has = |limit: TypedLimit| is_it(limit.gres_type) && limit.count != Some(0);
+        let foreign = || (restricted && deny && !limits.any(has)).then_some(Rule::TypeForeign);
+        self.uncounted(gres).or_else(foreign)
+    }
+
+    /// What is wrong with a request that needs a type that counts.
+    pub(super) fn uncounted(&self, gres: Gres) -> Option<Rule> {
+        match gres.gres_type {
+            None => Some(Rule::TypeMissing),
+            Some(gres_type) => (!self.is_known(gres.name, gres_type)).then_some(Rule::TypeUnknown),
         }
-        let has =
-            |limit: TypedLimit| limit.gres_type.eq_ignore_ascii_case(gres_type) && limit.count != Some(0);
-        let own = restricted && limits.any(has);
-        (restricted && deny && !own).then_some(Rule::TypeForeign)
     }
 
     /// Whether a type counts: the cluster must have it in this spelling.

@@ -6,7 +6,7 @@ use super::retype::filled;
 use super::under::Under;
 use super::{
     Accounting, Because, Change, Command, Fault, GPU, Ground, Judgement, LimitAdvice, Mode, Owner, Refusal,
-    Remark, Rule, Ruling,
+    Remark, Rule, Ruling, Trait,
 };
 use crate::mend::mended;
 use crate::submit::grammar::Gres;
@@ -17,7 +17,7 @@ impl<A: Accounting> Judgement<'_, '_, A> {
     /// Refuses the request, or records why it passes.
     pub(super) fn apply_mode(&self, fault: Option<Fault>, remarks: &mut Vec<Remark>) -> Ruling<()> {
         let Some(fault) = fault else { return Ok(()) };
-        if self.again || fault.rule.holds_in_every_mode() {
+        if self.again || fault.rule.is(Trait::Always) {
             return Err(self.with_correction(fault));
         }
         if let Some(because) = self.exemption(self.request).filter(|because| covers(*because, fault.rule)) {

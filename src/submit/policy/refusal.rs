@@ -2,7 +2,7 @@
 
 use std::ops::{Deref, DerefMut};
 
-use super::{Amount, PerGpu, shortened};
+use super::{Amount, PerGpu};
 use crate::submit::grammar::{self, Gres, Spelling};
 use crate::submit::request::{Description, Field};
 
@@ -169,39 +169,68 @@ pub enum Command {
     },
 }
 
-crate::names! {
-    /// The rules, each with its number in messages and in `gpushare explain`.
-    pub enum Rule: number {
-        TypeMissing = "GS101",
-        TypeUnknown = "GS102",
-        TypeForeign = "GS103",
-        Unreadable = "GS104",
-        NtasksPerGpuAlone = "GS105",
-        QosList = "GS106",
-        OptionInsideQos = "GS107",
-        TooLong = "GS108",
-        ShareUncounted = "GS109",
-        NotRestated = "GS110",
-        TypeResembles = "GS111",
-        TypeOfNone = "GS112",
-        TooManyNodes = "GS113",
-        BeyondLimit = "GS114",
-        OldRequestStays = "GS115",
-        CountedTwoWays = "GS116",
-        NotAlone = "GS117",
-        TasksUneven = "GS118",
-        GpuUncounted = "GS119",
-        TooMuchAtOnce = "GS120",
-        ShareReservation = "GS121",
-        ShareSize = "GS122",
-        WholeGpu = "GS123",
-        ShareFixed = "GS124",
-        ShareForm = "GS125",
-        GpuMissing = "GS126",
-        TooManyCpus = "GS127",
-        TooMuchMemory = "GS128",
-        ShareMemory = "GS129",
-    }
+/// Declares the rules: each with its number in messages and in `gpushare explain`, and with what is said of it.
+macro_rules! rules {
+    ($($rule:ident = $number:literal [$($trait:ident)*],)+) => {
+        crate::names! {
+            /// The rules, each with its number in messages and in `gpushare explain`.
+            pub enum Rule: number { $($rule = $number,)+ }
+        }
+
+        impl Rule {
+            /// Whether this is said of it.
+            pub fn is(self, wanted: Trait) -> bool {
+                let said: &[Trait] = match self { $(Rule::$rule => &[$(Trait::$trait),*],)+ };
+                said.contains(&wanted)
+            }
+        }
+    };
+}
+
+/// What is said of a rule.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Trait {
+    /// It is about how GPUs are asked for and counted, and not about names or a site's rules.
+    Gpus,
+    /// It is about one GRES in one option, which the log names.
+    Token,
+    /// The QOS is wrong rather than the GPU request; decides which of Slurm's errors goes with the message.
+    Qos,
+    /// No mode and no exemption lets the request pass: Slurm itself would refuse it with a shorter message, or
+    /// slurmctld or the node would take it for another request.
+    Always,
+}
+
+rules! {
+    TypeMissing = "GS101" [Gpus Token],
+    TypeUnknown = "GS102" [Gpus Token],
+    TypeForeign = "GS103" [Gpus Token],
+    Unreadable = "GS104" [Gpus],
+    NtasksPerGpuAlone = "GS105" [Gpus],
+    QosList = "GS106" [Qos],
+    OptionInsideQos = "GS107" [Qos Always],
+    TooLong = "GS108" [Always],
+    ShareUncounted = "GS109" [Gpus Token],
+    NotRestated = "GS110" [Gpus],
+    TypeResembles = "GS111" [Always],
+    TypeOfNone = "GS112" [Gpus],
+    TooManyNodes = "GS113" [Gpus],
+    BeyondLimit = "GS114" [Gpus],
+    OldRequestStays = "GS115" [Gpus],
+    CountedTwoWays = "GS116" [Gpus],
+    NotAlone = "GS117" [Gpus],
+    TasksUneven = "GS118" [Gpus],
+    GpuUncounted = "GS119" [Gpus Token],
+    TooMuchAtOnce = "GS120" [Gpus Always],
+    ShareReservation = "GS121" [Token],
+    ShareSize = "GS122" [Token],
+    WholeGpu = "GS123" [],
+    ShareFixed = "GS124" [Always],
+    ShareForm = "GS125" [Always],
+    GpuMissing = "GS126" [],
+    TooManyCpus = "GS127" [],
+    TooMuchMemory = "GS128" [],
+    ShareMemory = "GS129" [Always],
 }
 
 /// A change to an accepted request, in the user's interest; the user is told.
@@ -254,48 +283,6 @@ pub enum Change {
     UserEnv,
 }
 
-impl Rule {
-    /// Whether the QOS is wrong rather than the GPU request; decides which of Slurm's errors goes with the message.
-    pub const fn is_about_qos(self) -> bool {
-        matches!(self, Rule::QosList | Rule::OptionInsideQos)
-    }
-
-    /// Whether it is about how GPUs are asked for and counted, and not about names or a site's rules.
-    pub const fn is_about_gpus(self) -> bool {
-        !matches!(
-            self,
-            Rule::QosList
-                | Rule::OptionInsideQos
-                | Rule::TooLong
-                | Rule::TypeResembles
-                | Rule::ShareReservation
-                | Rule::ShareSize
-                | Rule::WholeGpu
-                | Rule::ShareFixed
-                | Rule::ShareForm
-                | Rule::GpuMissing
-                | Rule::TooManyCpus
-                | Rule::TooMuchMemory
-                | Rule::ShareMemory
-        )
-    }
-
-    /// Whether no mode and no exemption lets the request pass: Slurm itself would refuse it with a shorter message, or
-    /// slurmctld or the node would take it for another request.
-    pub const fn holds_in_every_mode(self) -> bool {
-        matches!(
-            self,
-            Rule::OptionInsideQos
-                | Rule::TooLong
-                | Rule::TypeResembles
-                | Rule::TooMuchAtOnce
-                | Rule::ShareFixed
-                | Rule::ShareForm
-                | Rule::ShareMemory
-        )
-    }
-}
-
 impl Change {
     /// The number that messages and `gpushare explain` use.
     pub const fn number(&self) -> &'static str {
@@ -337,6 +324,11 @@ pub enum Because {
     Partition,
     /// `ExemptReservations`
     Reservation,
+}
+
+/// As much of a user's text as a refusal keeps.
+pub(super) fn shortened(text: &[u8]) -> Vec<u8> {
+    text.iter().copied().take(QUOTED).collect()
 }
 
 /// The token as a user would type it after `--gres=`.

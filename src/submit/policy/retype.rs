@@ -18,6 +18,17 @@ struct Choice {
     open: bool,
 }
 
+impl Choice {
+    /// This many of the type.
+    fn asks(&self, count: u64) -> Gres<'_> {
+        Gres { name: &self.gres, gres_type: Some(&self.gres_type), count }
+    }
+
+    fn is(&self, gres: &Gres) -> bool {
+        self.asks(gres.count) == *gres
+    }
+}
+
 type Fields = Vec<(Field, Vec<u8>)>;
 
 impl<A: Accounting> Judgement<'_, '_, A> {
@@ -66,8 +77,7 @@ impl<A: Accounting> Judgement<'_, '_, A> {
             let choice = self.choices(&request, under?, GPU).into_iter().next()?;
             let gres_type: &[u8] = if choice.open { b"TYPE" } else { &choice.gres_type };
             let token = [request.spelling.prefix(), GPU, b":", gres_type, b":COUNT"].concat();
-            let one =
-                written(Gres { name: GPU, gres_type: Some(&choice.gres_type), count: 1 }, request.spelling);
+            let one = written(choice.asks(1), request.spelling);
             wanted.open.push((one.clone(), token));
             let old = kept.iter().find(|(field, _)| *field == Field::Node).map(|(_, text)| text.as_slice());
             kept = vec![(Field::Node, before(one, old))];
@@ -76,31 +86,34 @@ impl<A: Accounting> Judgement<'_, '_, A> {
         Some(())
     }
 
+    /// What must be asked for with a type instead of a token: the GRES, and how many if that is known; `None` if the
+    /// token may stay.
+    fn lacks_type<'t>(&self, token: Token<'t>, under: Under<A::Qos>) -> Option<(&'t [u8], Option<u64>)> {
+        match token {
+            Token::Gres(gres) if gres.count > 0 && self.policy.gres.has(gres.name) => {
+                Some(match self.type_fault(under, gres)? {
+                    // A share is a part of one GPU, however many units that has.
+                    Rule::ShareUncounted => (GPU, Some(1)),
+                    _ => (gres.name, Some(gres.count)),
+                })
+            }
+            Token::Unrecognised(text) => Some((GPU, text.likely_gpus())),
+            Token::Gres(_) | Token::Cpus(_) | Token::Other => None,
+        }
+    }
+
     /// The GRES that need a type.
     fn at_fault(&self, request: &Parsed, under: Under<A::Qos>) -> Vec<Vec<u8>> {
+        let lacking = request.tokens().filter_map(|(_, token)| self.lacks_type(token, under));
+        let typed = |gres: &Gres| {
+            gres.name == GPU && self.policy.gres.has(GPU) && self.type_fault(under, *gres).is_none()
+        };
+        let of_tasks = request.ntasks_per_tres() > 0 && request.names(typed).is_none();
         let mut found: Vec<Vec<u8>> = Vec::new();
-        let mut typed = false;
-        for (_, token) in request.tokens() {
-            let name = match token {
-                Token::Gres(gres) if gres.count > 0 && self.policy.gres.has(gres.name) => {
-                    match self.type_fault(under, gres) {
-                        None => {
-                            typed |= gres.name == GPU;
-                            continue;
-                        }
-                        Some(Rule::ShareUncounted) => GPU,
-                        Some(_) => gres.name,
-                    }
-                }
-                Token::Unrecognised(_) => GPU,
-                Token::Gres(_) | Token::Cpus(_) | Token::Other => continue,
-            };
+        for name in lacking.map(|(name, _)| name).chain(of_tasks.then_some(GPU)) {
             if !found.iter().any(|known| known == name) {
                 found.push(name.to_vec());
             }
-        }
-        if request.ntasks_per_tres() > 0 && !typed && !found.iter().any(|known| known == GPU) {
-            found.push(GPU.to_vec());
         }
         found
     }
@@ -134,27 +147,13 @@ impl<A: Accounting> Judgement<'_, '_, A> {
 
     /// Every string that had a fault, with the fault fixed.
     fn retyped(&self, request: &Parsed, under: Under<A::Qos>, chosen: &[&Choice]) -> Option<Fields> {
-        let gres_type = |name: &[u8]| {
-            chosen.iter().find(|choice| choice.gres == name).map(|choice| choice.gres_type.as_slice())
-        };
-        let typed = |name: &[u8], count| {
-            let gres = chosen.iter().find(|choice| choice.gres == name)?;
-            Some(Gres { name: &gres.gres, gres_type: Some(&gres.gres_type), count })
-        };
-        let form = |token: Token| match token {
-            Token::Gres(gres) if gres.count > 0 && self.policy.gres.has(gres.name) => {
-                match self.type_fault(under, gres) {
-                    None => Now::Kept,
-                    // A share is a part of one GPU, however many units that has.
-                    Some(Rule::ShareUncounted) => typed(GPU, 1).map_or(Now::Kept, Now::Asks),
-                    Some(_) => typed(gres.name, gres.count).map_or(Now::Kept, Now::Asks),
-                }
+        let form = |token: Token| {
+            let Some((name, count)) = self.lacks_type(token, under) else { return Now::Kept };
+            match (chosen.iter().find(|choice| choice.gres == name), count) {
+                (Some(choice), Some(count)) => Now::Asks(choice.asks(count)),
+                _ if matches!(token, Token::Unrecognised(_)) => Now::Unclear,
+                _ => Now::Kept,
             }
-            Token::Unrecognised(text) => match text.likely_gpus() {
-                Some(count) if gres_type(GPU).is_some() => typed(GPU, count).map_or(Now::Unclear, Now::Asks),
-                _ => Now::Unclear,
-            },
-            Token::Gres(_) | Token::Cpus(_) | Token::Other => Now::Kept,
         };
         let mut fields = Vec::new();
         for field in Field::ALL.into_iter().filter(|field| field.requests()) {
@@ -182,8 +181,7 @@ impl<A: Accounting> Judgement<'_, '_, A> {
         {
             return;
         }
-        let count = invented(request);
-        let token = written(Gres { name: GPU, gres_type: Some(&choice.gres_type), count }, request.spelling);
+        let token = written(choice.asks(invented(request)), request.spelling);
         let text = before(token, now.tres_per_job);
         fields.retain(|(field, _)| *field != Field::Job);
         fields.push((Field::Job, text));
@@ -204,12 +202,8 @@ impl<A: Accounting> Judgement<'_, '_, A> {
 /// The highest number of GPUs of a type that one of the strings requests in total.
 fn total(request: &Parsed, fields: &Fields, choice: &Choice) -> u64 {
     let counts = request.with(fields);
-    let counts = counts.gres().filter(|(_, gres)| is(choice, gres));
+    let counts = counts.gres().filter(|(_, gres)| choice.is(gres));
     counts.map(|(field, gres)| gres.count.saturating_mul(request.times(field))).max().unwrap_or(0)
-}
-
-fn is(choice: &Choice, gres: &Gres) -> bool {
-    gres.name == choice.gres && gres.gres_type == Some(&choice.gres_type)
 }
 
 /// Reduces the count to what the type has. Possible only if a single string has the count and no number of tasks
@@ -217,15 +211,13 @@ fn is(choice: &Choice, gres: &Gres) -> bool {
 fn reduce(request: &Parsed, fields: &mut Fields, choice: &Choice) -> Option<()> {
     let said = fields.clone();
     let now = request.with(&said);
-    let places: Vec<_> = now.gres().filter(|(_, gres)| is(choice, gres)).map(|(field, _)| field).collect();
+    let places: Vec<_> = now.gres().filter(|(_, gres)| choice.is(gres)).map(|(field, _)| field).collect();
     let (&[field], 0) = (places.as_slice(), request.ntasks_per_tres()) else { return None };
     let fewest = if field == Field::Job { u64::from(request.min_nodes.unwrap_or(1)) } else { 1 };
     let count = choice.most.checked_div(request.times(field)).filter(|count| *count >= fewest.max(1))?;
     let (_, text) = fields.iter_mut().find(|(place, _)| *place == field)?;
     *text = rewritten(now.parts_of(field), request.spelling, |token| match token {
-        Token::Gres(gres) if is(choice, &gres) => {
-            Now::Asks(Gres { name: &choice.gres, gres_type: Some(&choice.gres_type), count })
-        }
+        Token::Gres(gres) if choice.is(&gres) => Now::Asks(choice.asks(count)),
         _ => Now::Kept,
     })?;
     Some(())
@@ -235,7 +227,7 @@ fn reduce(request: &Parsed, fields: &mut Fields, choice: &Choice) -> Option<()> 
 fn open(wanted: &mut Correction, fields: &Fields, choice: &Choice) {
     for (part, token) in fields.iter().flat_map(|(_, text)| grammar::tokens(text, wanted.said.spelling)) {
         if let Token::Gres(gres) = token
-            && is(choice, &gres)
+            && choice.is(&gres)
         {
             let shown = written(Gres { gres_type: Some(b"TYPE"), ..gres }, wanted.said.spelling);
             wanted.open.push((part.to_vec(), shown));

@@ -130,7 +130,8 @@ impl GovernedGres {
         }
     }
 
-    pub(super) fn has(&self, name: &[u8]) -> bool {
+    /// Whether the rules apply to this GRES.
+    pub fn has(&self, name: &[u8]) -> bool {
         self.0.iter().any(|known| known.as_bytes() == name)
     }
 }
@@ -252,7 +253,7 @@ pub struct ShareRules {
 
 impl Policy {
     /// A setting of a QOS, from the first record that has it.
-    pub fn of_qos<T>(&self, name: &[u8], setting: impl Fn(&QosRecord) -> Option<T>) -> Option<T> {
+    pub fn of_qos<'p, T>(&'p self, name: &[u8], setting: impl Fn(&'p QosRecord) -> Option<T>) -> Option<T> {
         let matching = |record: &&QosRecord| record.names.match_name(name, Case::Ignored);
         self.records.iter().filter(matching).find_map(setting)
     }

@@ -1,7 +1,7 @@
 //! An update of a pending job, the resulting job, and the verdict on both.
 
 use super::{
-    Acceptance, Accounting, Change, Command, Fault, Ground, Judgement, Refusal, Remark, Rule, Ruling,
+    Acceptance, Accounting, Change, Command, Fault, Ground, Judgement, Refusal, Remark, Rule, Ruling, Trait,
     shortened,
 };
 use crate::mend::mended;
@@ -65,7 +65,7 @@ impl<'a, A: Accounting> Judgement<'_, 'a, A> {
         }
         match (self.judged(), left) {
             (Ok(_), Some(left)) => Err(left),
-            (Err(fault), Some(left)) if fault.rule.is_about_gpus() => Err(left),
+            (Err(fault), Some(left)) if fault.rule.is(Trait::Gpus) => Err(left),
             (ruling, _) => ruling.map(|mut accepted| {
                 accepted.remarks.append(&mut passed);
                 accepted
@@ -77,15 +77,13 @@ impl<'a, A: Accounting> Judgement<'_, 'a, A> {
     fn moves(&self) -> bool {
         let Some((update, existing)) = self.update else { return false };
         let (new, old) = (&update.request, existing);
-        let names = [(new.partition, old.partition), (new.reservation, old.reservation)];
-        let without_case = [(new.qos, old.qos), (new.account, old.account)];
-        let is_other = |(new, old): &(Option<&[u8]>, Option<&[u8]>)| {
-            new.is_some_and(|new| new != old.unwrap_or_default())
+        let gives = |new: Option<&[u8]>, old: Option<&[u8]>, same: fn(&[u8], &[u8]) -> bool| {
+            new.is_some_and(|new| !same(new, old.unwrap_or_default()))
         };
-        let differs = |(new, old): &(Option<&[u8]>, Option<&[u8]>)| {
-            new.is_some_and(|new| !new.eq_ignore_ascii_case(old.unwrap_or_default()))
-        };
-        names.iter().any(is_other) || without_case.iter().any(differs)
+        gives(new.partition, old.partition, |new, old| new == old)
+            || gives(new.reservation, old.reservation, |new, old| new == old)
+            || gives(new.qos, old.qos, <[u8]>::eq_ignore_ascii_case)
+            || gives(new.account, old.account, <[u8]>::eq_ignore_ascii_case)
     }
 
     /// What is wrong with the job under its new names and with everything else as it is, if it isn't let pass.

@@ -9,7 +9,7 @@ use crate::submit::grammar::Spelling;
 /// Declares the structure, and what is done with all of its members.
 macro_rules! description {
     (
-        texts { $($(#[$of_text:meta])* $text:ident)* }
+        texts { $($(#[$of_text:meta])* $text:ident $(= $field:ident)?)* }
         numbers { $($(#[$of_number:meta])* $number:ident: $type:ty,)* }
         of_the_job { $($(#[$of_job:meta])* $fixed:ident: $kind:ty,)* }
     ) => {
@@ -30,6 +30,23 @@ macro_rules! description {
             pub starts_again: bool,
             /// The options that only batch jobs have; `None` for an interactive job.
             pub batch: Option<Batch<T>>,
+        }
+
+        impl<T> Description<T> {
+            /// One of the strings of GRES.
+            pub fn string(&self, field: Field) -> Option<&T> {
+                match field { $($(Field::$field => self.$text.as_ref(),)?)* }
+            }
+
+            /// The place of one of the strings of GRES.
+            pub fn string_mut(&mut self, field: Field) -> &mut Option<T> {
+                match field { $($(Field::$field => &mut self.$text,)?)* }
+            }
+
+            /// All texts.
+            pub fn texts(&self) -> impl Iterator<Item = Option<&T>> {
+                [$(self.$text.as_ref()),*].into_iter()
+            }
         }
 
         impl<T: Clone> Description<T> {
@@ -90,17 +107,17 @@ description! {
         /// `--reservation`, perhaps a list.
         reservation
         /// `--gpus`.
-        tres_per_job
+        tres_per_job = Job
         /// `--gres` and `--gpus-per-node`, joined by a comma.
-        tres_per_node
+        tres_per_node = Node
         /// `--gpus-per-socket`.
-        tres_per_socket
+        tres_per_socket = Socket
         /// `--gpus-per-task` and `--tres-per-task`.
-        tres_per_task
+        tres_per_task = Task
         /// `--cpus-per-gpu`. It requests no GPU, but its tokens become entries of the request like those above.
-        cpus_per_tres
+        cpus_per_tres = CpusPerGpu
         /// `--mem-per-gpu`, similarly.
-        mem_per_tres
+        mem_per_tres = MemPerGpu
         /// `--nodelist`
         nodes
         /// `--exclude`
@@ -164,32 +181,6 @@ pub struct Batch<T> {
 /// Longest string of a submission that Slurm accepts (`_test_job_desc_fields` in src/slurmctld/job_mgr.c). Slurm checks
 /// that only after its plugins.
 pub const LONGEST: usize = 1024;
-
-impl<T> Description<T> {
-    /// One of the strings of GRES.
-    pub fn string(&self, field: Field) -> Option<&T> {
-        match field {
-            Field::Job => self.tres_per_job.as_ref(),
-            Field::Node => self.tres_per_node.as_ref(),
-            Field::Socket => self.tres_per_socket.as_ref(),
-            Field::Task => self.tres_per_task.as_ref(),
-            Field::CpusPerGpu => self.cpus_per_tres.as_ref(),
-            Field::MemPerGpu => self.mem_per_tres.as_ref(),
-        }
-    }
-
-    /// The place of one of the strings of GRES.
-    pub fn string_mut(&mut self, field: Field) -> &mut Option<T> {
-        match field {
-            Field::Job => &mut self.tres_per_job,
-            Field::Node => &mut self.tres_per_node,
-            Field::Socket => &mut self.tres_per_socket,
-            Field::Task => &mut self.tres_per_task,
-            Field::CpusPerGpu => &mut self.cpus_per_tres,
-            Field::MemPerGpu => &mut self.mem_per_tres,
-        }
-    }
-}
 
 impl<'a> Request<'a> {
     /// A request for nothing.

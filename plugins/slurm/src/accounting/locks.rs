@@ -155,9 +155,6 @@ impl Locks {
             // SAFETY: null or a C string of the record, under the locks.
             let account = unsafe { text::bytes(first.acct) };
             self.each_association(|record| {
-                let record: *const slurmdb_assoc_rec_t = record;
-                // SAFETY: a record of the cache, which stays as it is while the locks are held.
-                let Some(record) = (unsafe { record.as_ref() }) else { return };
                 // SAFETY: null or a C string of the record, under the locks.
                 if record.uid == request.user_id && unsafe { text::bytes(record.acct) } == account {
                     look(record);
@@ -172,7 +169,7 @@ impl Locks {
         }
     }
 
-    fn each_association(&self, look: impl FnMut(&slurmdb_assoc_rec_t)) {
+    fn each_association<'s>(&'s self, look: impl FnMut(&'s slurmdb_assoc_rec_t)) {
         // SAFETY: slurmctld's own variable, set at its start and kept under the assoc lock, which `self` is.
         let list = unsafe { slurm_sys::assoc_mgr_assoc_list };
         // SAFETY: null, or a list of associations, which stay under the assoc lock.
@@ -185,17 +182,13 @@ impl Locks {
         let mut found = Vec::new();
         // SAFETY: slurmctld's own variable, set at its start and kept under the qos lock, which `self` is.
         let list = unsafe { slurm_sys::assoc_mgr_qos_list };
-        let look = |record: &slurmdb_qos_rec_t| {
+        let is_named = |record: &&slurmdb_qos_rec_t| {
             // SAFETY: null or a C string of the record, under the locks.
             let name = unsafe { text::bytes(record.name) }.unwrap_or_default().to_ascii_lowercase();
-            if sorted.binary_search(&name).is_ok() {
-                let record: *const slurmdb_qos_rec_t = record;
-                // SAFETY: a record of the cache, which stays as it is while the locks are held.
-                found.extend(unsafe { record.as_ref() }.map(Qos));
-            }
+            sorted.binary_search(&name).is_ok()
         };
         // SAFETY: null, or a list of QOSes, which stay under the qos lock.
-        unsafe { each(list, look) }
+        unsafe { each(list, |record| found.extend(Some(record).filter(is_named).map(Qos))) }
         found
     }
 
@@ -222,8 +215,8 @@ impl Locks {
 /// Shows every record of one of the cache's lists.
 ///
 /// # Safety
-/// `list` is null or holds records of that type, which stay unchanged during the call.
-unsafe fn each<T>(list: *mut slurm_sys::xlist, mut look: impl FnMut(&T)) {
+/// `list` is null or holds records of that type, which stay unchanged for 'l.
+unsafe fn each<'l, T: 'l>(list: *mut slurm_sys::xlist, mut look: impl FnMut(&'l T)) {
     let look = |record: *mut c_void| {
         let record: *const T = record.cast();
         // SAFETY: a record, by the caller's promise.
@@ -296,16 +289,17 @@ fn database() -> (*mut std::ffi::c_void, c_int) {
 }
 
 /// The partition whose association counts: the first in the list, or the default one.
-fn first_partition<'a>(request: &Request<'a>) -> Option<&'a [u8]> {
+fn first_partition<'r>(request: &'r Request<'_>) -> Option<&'r [u8]> {
     match request.partitions() {
         Partitions::Named(names) => names.iter().find(|name| !name.is_empty()),
         Partitions::OfReservation => None,
-        Partitions::Default => default_partition(),
+        Partitions::Default => default_partition(request),
     }
 }
 
-/// The name may change after the partition lock is released, which callers of job_submit and job_modify hold.
-pub(super) fn default_partition<'a>() -> Option<&'a [u8]> {
+/// The name of the default partition. It may change after slurmctld's partition lock is released, which callers of
+/// job_submit and job_modify hold: so it is borrowed from something that lives no longer than the call.
+pub(super) fn default_partition<T>(_of_call: &T) -> Option<&[u8]> {
     // SAFETY: slurmctld's own variable, under its partition lock, which callers of job_submit hold.
     let default = unsafe { slurm_sys::default_part_name };
     // SAFETY: null or a C string, under the same lock.

@@ -34,10 +34,10 @@ impl Size {
 }
 
 /// The distinct partitions that a job names, or the default one; `None` if its reservation decides.
-pub(super) fn named<'r>(request: &Request<'r>) -> Option<Vec<&'r [u8]>> {
+pub(super) fn named<'r>(request: &'r Request<'_>) -> Option<Vec<&'r [u8]>> {
     match request.partitions() {
         Partitions::Named(names) => Some(names.each()),
-        Partitions::Default => Some(locks::default_partition().into_iter().collect()),
+        Partitions::Default => Some(locks::default_partition(request).into_iter().collect()),
         Partitions::OfReservation => None,
     }
 }

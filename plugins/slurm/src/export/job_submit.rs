@@ -60,34 +60,13 @@ macro_rules! export_job_submit {
     };
 }
 
-/// Called for every update of a job, under slurmctld's write locks, so one at a time, and once for each record of an
-/// array or het job. From 23.02 on there is a fourth argument, a place for a message. Up to 22.05 there is none, and
-/// its register is not read. If gpushare itself fails, the update is refused.
+/// From 23.02 on, job_modify has a fourth argument, a place for a message. Up to 22.05 there is none.
 #[cfg(slurm_23_02)]
 #[doc(hidden)]
 #[macro_export]
 macro_rules! export_job_modify {
     ($modify:path) => {
-        #[allow(missing_docs, reason = "Slurm looks the name up")]
-        mod modify {
-            use super::*;
-            use std::ffi::{c_char, c_int};
-            use $crate::export::job_submit::run_modify;
-            use $crate::private::{job_desc_msg_t, job_record};
-
-            /// # Safety
-            /// Called by slurmctld, with an update, the job's record and the place of a message.
-            #[unsafe(no_mangle)]
-            pub unsafe extern "C" fn job_modify(
-                changes: *mut job_desc_msg_t,
-                record: *mut job_record,
-                submitter: u32,
-                message: *mut *mut c_char,
-            ) -> c_int {
-                // SAFETY: slurmctld's arguments, valid during this call.
-                unsafe { run_modify(changes, record, message, |update, job| $modify(update, job, submitter)) }
-            }
-        }
+        $crate::export_job_modify_with!($modify, (message: *mut *mut c_char), message);
     };
 }
 
@@ -97,24 +76,34 @@ macro_rules! export_job_modify {
 #[macro_export]
 macro_rules! export_job_modify {
     ($modify:path) => {
+        $crate::export_job_modify_with!($modify, (), std::ptr::null_mut::<*mut c_char>());
+    };
+}
+
+/// Called for every update of a job, under slurmctld's write locks, so one at a time, and once for each record of an
+/// array or het job. If gpushare itself fails, the update is refused.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! export_job_modify_with {
+    ($modify:path, ($($argument:ident: $type:ty)?), $message:expr) => {
         #[allow(missing_docs, reason = "Slurm looks the name up")]
         mod modify {
             use super::*;
-            use std::ffi::c_int;
+            use std::ffi::{c_char, c_int};
             use $crate::export::job_submit::run_modify;
             use $crate::private::{job_desc_msg_t, job_record};
 
             /// # Safety
-            /// Called by slurmctld, with an update and the job's record.
+            /// Called by slurmctld, with an update, the job's record and, if there is one, the place of a message.
             #[unsafe(no_mangle)]
             pub unsafe extern "C" fn job_modify(
                 changes: *mut job_desc_msg_t,
                 record: *mut job_record,
                 submitter: u32,
+                $($argument: $type,)?
             ) -> c_int {
-                let none = std::ptr::null_mut();
                 // SAFETY: slurmctld's arguments, valid during this call.
-                unsafe { run_modify(changes, record, none, |update, job| $modify(update, job, submitter)) }
+                unsafe { run_modify(changes, record, $message, |update, job| $modify(update, job, submitter)) }
             }
         }
     };

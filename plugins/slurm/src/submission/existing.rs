@@ -137,20 +137,10 @@ fn without_environment(job: &mut job_desc_msg_t) -> usize {
 pub struct Known {
     shown: Shown,
     existing: Existing,
-    doubt: Doubt,
+    fewest_nodes: u32,
     command: Option<String>,
     /// What the update said when it was settled.
     settled: Option<Vec<u8>>,
-}
-
-/// What slurmctld shows of a job and is more than one thing.
-#[derive(Debug)]
-struct Doubt {
-    nodes: u32,
-    most_nodes: u32,
-    fewest_nodes: u32,
-    tasks: u32,
-    exclusive: bool,
 }
 
 impl Known {
@@ -177,15 +167,8 @@ impl Known {
         description.min_nodes = fewest_nodes;
         description.max_nodes = job.max_nodes;
         description.ntasks_per_tres = 0;
-        let doubt = Doubt {
-            nodes: job.num_nodes,
-            most_nodes: job.max_nodes,
-            fewest_nodes,
-            tasks: job.num_tasks,
-            exclusive: u32::from(job.shared) == slurm_sys::JOB_SHARED_NONE,
-        };
         let existing = Existing::Shown { description, job: unpacked };
-        Some(Known { shown, existing, doubt, command: update.command(), settled: None })
+        Some(Known { shown, existing, fewest_nodes, command: update.command(), settled: None })
     }
 
     /// Whether another record of the same command is shown as this one is.
@@ -205,6 +188,8 @@ impl Known {
     /// nodes where the partition gives no others (src/slurmctld/job_mgr.c, `_pack_default_job_details`).
     pub fn others(&self) -> Vec<Request<'_>> {
         let mut all = vec![self.existing.request()];
+        let Existing::Shown { job, .. } = &self.existing else { return Vec::new() };
+        let (Some(job), fewest) = (job.job(), self.fewest_nodes) else { return Vec::new() };
         let mut or = |change: &dyn Fn(&mut Request)| {
             for mut other in all.clone() {
                 change(&mut other);
@@ -213,20 +198,20 @@ impl Known {
                 }
             }
         };
-        if self.doubt.most_nodes <= self.doubt.nodes {
+        if job.max_nodes <= job.num_nodes {
             or(&|other| other.max_nodes = None);
-            or(&|other| other.max_nodes = Some(self.doubt.fewest_nodes));
+            or(&|other| other.max_nodes = Some(fewest));
         }
         // After an update of which slurmctld took only a part, the words are of the time before.
-        for nodes in [self.doubt.nodes, self.doubt.most_nodes] {
-            if nodes > self.doubt.fewest_nodes {
+        for nodes in [job.num_nodes, job.max_nodes] {
+            if nodes > fewest {
                 or(&|other| other.min_nodes = Some(nodes));
             }
         }
-        if self.doubt.tasks == self.doubt.fewest_nodes {
+        if job.num_tasks == fewest {
             or(&|other| other.num_tasks = Some(0));
         }
-        if self.doubt.exclusive {
+        if u32::from(job.shared) == slurm_sys::JOB_SHARED_NONE {
             or(&|other| other.exclusive = false);
         }
         all.split_off(1)

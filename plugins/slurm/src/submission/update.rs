@@ -153,14 +153,9 @@ impl Submission<'_> {
         // SAFETY: a structure of that size, which was cleared before it was filled (see `is_same`).
         let members =
             unsafe { std::slice::from_raw_parts(description.cast::<u8>(), size_of::<job_desc_msg_t>()) };
-        let request = self.request();
         let mut said = members.to_vec();
-        let names = [request.qos, request.account, request.partition, request.reservation];
-        let gpus =
-            [request.tres_per_job, request.tres_per_node, request.tres_per_socket, request.tres_per_task];
-        let others = [request.cpus_per_tres, request.mem_per_tres, request.nodes, request.excluded_nodes];
-        for text in [names, gpus, others].as_flattened() {
-            said.extend(text.unwrap_or_default());
+        for text in self.request().texts() {
+            said.extend(text.copied().unwrap_or_default());
             said.push(0);
         }
         said

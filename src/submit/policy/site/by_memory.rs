@@ -12,6 +12,7 @@ use super::super::{
 };
 use crate::submit::grammar::{self, Gres, Token};
 use crate::submit::request::{Field, Parsed};
+use crate::text::quantity::size;
 
 /// The string that requests the share.
 struct Translated {
@@ -159,10 +160,7 @@ fn mebibytes(count: u64) -> u64 {
 
 /// The request as a user would write it.
 fn written(gres: Gres, mebibytes: u64) -> Vec<u8> {
-    let number = match mebibytes % 1024 {
-        0 => format!("{}G", mebibytes / 1024),
-        _ => format!("{mebibytes}M"),
-    };
+    let number = size(mebibytes);
     let mut parts = vec![gres.name];
     parts.extend(gres.gres_type);
     parts.push(number.as_bytes());

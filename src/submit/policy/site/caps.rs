@@ -93,20 +93,15 @@ impl<'r, A: Accounting> Judgement<'r, '_, A> {
 
     /// The cap for a QOS and a partition: the QOS's, otherwise the partition's, otherwise the file's.
     fn cap(&self, amount: Amount, qos: &[u8], partition: &[u8]) -> Option<(&PerGpu, Ground)> {
-        let of_qos = || {
-            let records = self.policy.records.iter().filter(|record| record.caps.any());
-            let mut matching = records.filter(|record| record.names.match_name(qos, Case::Ignored));
-            Some((matching.find_map(|record| record.caps.of(amount))?, Ground::Qos(shortened(qos))))
-        };
+        let of_qos = self.policy.of_qos(qos, |record| record.caps.of(amount));
         let of_partition = || {
             let records = self.policy.partition_records.iter();
             let mut matching = records.filter(|record| record.names.match_name(partition, Case::Counts));
-            Some((
-                matching.find_map(|record| record.caps.of(amount))?,
-                Ground::Partition(shortened(partition)),
-            ))
+            let cap = matching.find_map(|record| record.caps.of(amount))?;
+            Some((cap, Ground::Partition(shortened(partition))))
         };
-        of_qos().or_else(of_partition).or_else(|| self.policy.caps.of(amount).map(|cap| (cap, Ground::Site)))
+        let of_qos = of_qos.map(|cap| (cap, Ground::Qos(shortened(qos))));
+        of_qos.or_else(of_partition).or_else(|| self.policy.caps.of(amount).map(|cap| (cap, Ground::Site)))
     }
 
     /// Calls `look` for each QOS and partition that the job may get. A reservation's partition is unknown here, so it
