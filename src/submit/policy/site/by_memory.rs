@@ -8,7 +8,7 @@
 use super::super::merged::written as written_token;
 use super::super::small_nodes::names;
 use super::super::{
-    Acceptance, Accounting, Change, Fault, Judgement, LargestGpu, Offer, Remark, Rule, Ruling,
+    Acceptance, Accounting, Change, Fault, Judgement, LargestGpu, Offer, Remark, Rule, Ruling, Update,
 };
 use crate::submit::grammar::{self, Gres, Token};
 use crate::submit::request::{Field, Parsed};
@@ -58,9 +58,8 @@ impl<'a, A: Accounting> Judgement<'_, 'a, A> {
             Some(Ok(share)) => share,
         };
         let said = self.said().with(&share.fields);
-        let update = self
-            .update
-            .map(|(update, was)| (super::super::Update { request: said.clone(), ..update.clone() }, was));
+        let update =
+            self.update.map(|(update, was)| (Update { request: said.clone(), ..update.clone() }, was));
         let after = update.as_ref().map_or(said, |(update, existing)| update.after(existing));
         let case = Judgement::new(
             &after,
