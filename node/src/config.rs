@@ -74,14 +74,14 @@ pub struct Draft {
 
 impl Default for Draft {
     fn default() -> Self {
-        Draft { all: NodeConfig::default(), lines: NodeLines::new(&keys::KEYS) }
+        Draft { all: NodeConfig::default(), lines: NodeLines::new(keys::KEYS) }
     }
 }
 
 impl Section for Draft {
     fn take(&mut self, key: &'static str, value: &str) -> Result<(), Problem> {
-        Key::take_of(&keys::FOR_ALL, &mut self.all, key, value)?;
-        Key::take_of(&keys::KEYS, &mut self.all, key, value)
+        Key::take_of(keys::FOR_ALL, &mut self.all, key, value)?;
+        Key::take_of(keys::KEYS, &mut self.all, key, value)
     }
 
     fn reads(&self, record: Record) -> bool {

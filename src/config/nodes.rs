@@ -3,7 +3,7 @@
 
 use super::names::Record;
 use super::units::UnitsPerGpu;
-use super::values::Key;
+use super::values::{Key, number};
 use super::{ConfigError, Problem};
 use crate::text::hostlist;
 use crate::word::words;
@@ -42,6 +42,11 @@ impl Placement {
 
 /// The values of `MemPerUnit`.
 pub const MEM_PER_UNIT: &str = "a whole number of MiB from 1 to 1000000";
+
+/// Reads `MemPerUnit`.
+pub fn mem_per_unit(value: &str) -> Option<u32> {
+    number(value, 1, 1_000_000)
+}
 
 /// The lines of nodes with their own settings, as a reader with these keys sees them.
 #[derive(Debug)]

@@ -8,14 +8,14 @@
 use std::path::{Path, PathBuf};
 
 use super::names::Record;
-use super::nodes::{MEM_PER_UNIT, NodeLines, Placement};
+use super::nodes::{MEM_PER_UNIT, NodeLines, Placement, mem_per_unit};
 use super::units::{UNITS_PER_GPU, UnitsPerGpu};
-use super::values::{Key, SHARE_GRES, is_gpu_type, number, share_gres};
+use super::values::{Key, is_gpu_type, keys};
 use super::{ConfigError, LoadError, Problem, Section, load, read};
 use crate::mend::mended;
-use crate::submit::policy::{LargestGpu, PartitionRecord, Policy, ShareGres};
+use crate::submit::policy::{LargestGpu, PartitionRecord, Policy};
 use crate::text::sorted;
-use crate::word_key;
+use crate::word::Word;
 
 mod keys;
 mod memory;
@@ -60,19 +60,11 @@ struct Sizes {
     mem_per_unit: Option<u32>,
 }
 
-const SIZES: [Key<Sizes>; 3] = [
-    word_key!("Placement": Placement => placement),
-    Key {
-        name: "UnitsPerGpu",
-        allowed: UNITS_PER_GPU,
-        take: |sizes, value| UnitsPerGpu::parse(value).map(|found| sizes.units_per_gpu = Some(found)),
-    },
-    Key {
-        name: "MemPerUnit",
-        allowed: MEM_PER_UNIT,
-        take: |sizes, value| number(value, 1, 1_000_000).map(|found| sizes.mem_per_unit = Some(found)),
-    },
-];
+const SIZES: &[Key<Sizes>] = keys! {
+    "Placement": Placement::ALLOWED => placement = Placement::read;
+    "UnitsPerGpu": UNITS_PER_GPU => units_per_gpu = UnitsPerGpu::parse;
+    "MemPerUnit": MEM_PER_UNIT => mem_per_unit = mem_per_unit;
+};
 
 impl Sizes {
     fn largest_gpu(&self) -> Result<Option<u64>, Problem> {
@@ -86,8 +78,6 @@ pub struct Draft {
     rules: Rules,
     sizes: Sizes,
     nodes: NodeLines<Sizes>,
-    /// `ShareGRES`
-    share_gres: ShareGres,
     memory_gres: Option<String>,
     /// Whether the file has `GovernedGRES`.
     has_gres: bool,
@@ -99,8 +89,7 @@ impl Default for Draft {
         Draft {
             rules: Rules::default(),
             sizes: Sizes::default(),
-            nodes: NodeLines::new(&SIZES),
-            share_gres: ShareGres::default(),
+            nodes: NodeLines::new(SIZES),
             memory_gres: None,
             has_gres: false,
             qos: qos::Line::default(),
@@ -108,21 +97,14 @@ impl Default for Draft {
     }
 }
 
-const OWN: [Key<Draft>; 1] = [Key {
-    name: "ShareGRES",
-    allowed: SHARE_GRES,
-    take: |draft, value| share_gres(value).map(|found| draft.share_gres = ShareGres(found)),
-}];
-
 impl Section for Draft {
     fn take(&mut self, key: &'static str, value: &str) -> Result<(), Problem> {
         self.has_gres |= key == "GovernedGRES";
         if key == "GpuWeight" {
             self.note_types(value);
         }
-        Key::take_of(&SIZES, &mut self.sizes, key, value)?;
-        Key::take_of(&OWN, self, key, value)?;
-        Key::take_of(&keys::KEYS, self, key, value)
+        Key::take_of(SIZES, &mut self.sizes, key, value)?;
+        Key::take_of(keys::KEYS, self, key, value)
     }
 
     fn reads(&self, _: Record) -> bool {
@@ -142,9 +124,7 @@ impl Section for Draft {
                 if key == Record::Partition.key() {
                     records.push(PartitionRecord::default());
                 }
-                records
-                    .last_mut()
-                    .map_or(Ok(()), |record| Key::take_of(&partitions::KEYS, record, key, value))
+                records.last_mut().map_or(Ok(()), |record| Key::take_of(partitions::KEYS, record, key, value))
             }
             Record::Node => self.nodes.take(key, value),
         }
@@ -172,7 +152,7 @@ impl Draft {
     /// # Errors
     /// Settings that don't go together; with the line, if that is one for single nodes.
     pub fn finish(self) -> Result<Rules, ConfigError> {
-        let Draft { mut rules, sizes, nodes, share_gres, memory_gres, has_gres, .. } = self;
+        let Draft { mut rules, sizes, nodes, memory_gres, has_gres, .. } = self;
         let elsewhere = sizes.largest_gpu().map_err(Problem::of_file)?;
         let nodes = nodes.over(&sizes, |sizes| sizes.largest_gpu().map(|_| ()))?;
         let policy = &mut rules.policy;
@@ -189,16 +169,14 @@ impl Draft {
             shares.nodes.clear();
         }
         let sizes: Vec<Sizes> = nodes.into_iter().map(|(_, sizes)| sizes).chain([sizes]).collect();
-        let by_memory = memory_gres.map(|name| memory::rule(&sizes, &share_gres.0, name)).transpose();
+        let by_memory = memory_gres.map(|name| memory::rule(&sizes, &policy.share_gres.0, name)).transpose();
         policy.memory_gres = by_memory.map_err(Problem::of_file)?;
         let of_partitions = || policy.partition_records.iter().any(|record| record.caps.any());
         policy.has_caps =
             policy.caps.any() || of_partitions() || policy.records.iter().any(|record| record.caps.any());
         if !has_gres && mended("shares-governed") {
-            policy.gres.add(&share_gres.0);
+            policy.gres.add(&policy.share_gres.0);
         }
-        // slurmctld records the size of such a share for the node.
-        policy.share_gres = share_gres;
         policy.types = sorted(std::mem::take(&mut policy.types).into_iter(), Ord::cmp);
         policy.types.dedup();
         Ok(rules)

@@ -40,18 +40,21 @@ impl<T> Key<T> {
     }
 }
 
-/// A key whose value is one of a few words: its name, the words' meanings, and where the value goes.
+/// Declares keys, one a line: the name, the allowed values, where a value goes, and what reads it.
 #[macro_export]
-macro_rules! word_key {
-    ($name:literal: $meaning:ty => $($place:ident).+) => {
-        $crate::config::values::Key {
+macro_rules! keys {
+    ($($name:literal: $allowed:expr => $($place:ident).+ = $read:expr;)+) => {
+        &[$($crate::config::values::Key {
             name: $name,
-            allowed: <$meaning as $crate::word::Word>::ALLOWED,
-            take: |target, value| <$meaning as $crate::word::Word>::read(value).map(|found| target.$($place).+ = found),
-        }
+            allowed: $allowed,
+            take: |target, value| {
+                target.$($place).+ = $read(value)?.into();
+                Some(())
+            },
+        }),+]
     };
 }
-pub use word_key;
+pub use keys;
 
 /// The values of a key with names.
 pub const NAMES: &str = "names separated by commas, in which * stands for any characters; a name with a blank \

@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use gpushare::config::names::Record;
-use gpushare::config::values::{Key, is_gpu_type};
+use gpushare::config::values::{Key, is_gpu_type, keys};
 use gpushare::config::{ConfigError, Problem, Section, read, rules};
 use gpushare::submit::policy::Policy;
-use gpushare::{word_key, words};
+use gpushare::word::{Word, words};
 
 pub mod field;
 mod record;
@@ -78,18 +78,14 @@ pub struct Draft {
     lines: BTreeMap<String, usize>,
 }
 
-const KEYS: [Key<Database>; 2] = [
-    Key {
-        name: "GpuWeight",
-        allowed: "TYPE:NUMBER, such as a40:1,h100:4.5, separated by commas, each type once",
-        take: |database, value| gpu_weights(value).map(|found| database.gpu_weights = found),
-    },
-    word_key!("Guard": Guard => guard),
-];
+const KEYS: &[Key<Database>] = keys! {
+    "GpuWeight": "TYPE:NUMBER, such as a40:1,h100:4.5, separated by commas, each type once" => gpu_weights = gpu_weights;
+    "Guard": Guard::ALLOWED => guard = Guard::read;
+};
 
 impl Section for Draft {
     fn take(&mut self, key: &'static str, value: &str) -> Result<(), Problem> {
-        Key::take_of(&KEYS, &mut self.database, key, value)
+        Key::take_of(KEYS, &mut self.database, key, value)
     }
 
     fn reads(&self, record: Record) -> bool {

@@ -1,10 +1,11 @@
 //! The keys of a node's settings: on separate lines for all nodes, or on a `NodeName=` line for some.
 
-use gpushare::config::nodes::MEM_PER_UNIT;
+use std::path::PathBuf;
+
+use gpushare::config::nodes::{MEM_PER_UNIT, mem_per_unit};
 use gpushare::config::units::UNITS_PER_GPU;
-use gpushare::config::values::{
-    Key, SHARE_GRES, milliseconds, number, off_or_path, path, share_gres, word_key,
-};
+use gpushare::config::values::{Key, SHARE_GRES, keys, milliseconds, off_or_path, path, share_gres};
+use gpushare::word::Word;
 
 use super::{
     ComputeMode, ForeignProcesses, FrameworkEnv, GpuFiles, Mps, NodeConfig, Nvml, OnCollision, OnMpsFailure,
@@ -12,81 +13,41 @@ use super::{
 };
 
 /// What is the same on all nodes.
-pub(super) const FOR_ALL: [Key<NodeConfig>; 1] = [Key {
-    name: "ShareGRES",
-    allowed: SHARE_GRES,
-    take: |node, value| share_gres(value).map(|found| node.share_gres = found),
-}];
+pub(super) const FOR_ALL: &[Key<NodeConfig>] = keys! { "ShareGRES": SHARE_GRES => share_gres = share_gres; };
 
-pub(super) const KEYS: [Key<NodeConfig>; 22] = [
-    word_key!("Placement": Placement => placement),
-    Key {
-        name: "UnitsPerGpu",
-        allowed: UNITS_PER_GPU,
-        take: |node, value| UnitsPerGpu::parse(value).map(|found| node.units_per_gpu = Some(found)),
-    },
-    Key {
-        name: "GpuFile",
-        allowed: "auto, or paths as in gres.conf's File=, such as /dev/nvidia[0-3]",
-        take: |node, value| GpuFiles::parse(value).map(|found| node.gpu_files = found),
-    },
-    word_key!("Packing": Packing => packing),
-    word_key!("UserMix": UserMix => user_mix),
-    word_key!("OnCollision": OnCollision => on_collision),
-    word_key!("FenceDrm": bool => fence_drm),
-    word_key!("VisibleDevices": VisibleDevices => visible_devices),
-    word_key!("FrameworkEnv": FrameworkEnv => framework_env),
-    Key {
-        name: "MemPerUnit",
-        allowed: MEM_PER_UNIT,
-        take: |node, value| number(value, 1, 1_000_000).map(|found| node.mem_per_unit = Some(found)),
-    },
-    Key {
-        name: "Nvml",
-        allowed: "auto, off, or the path of libnvidia-ml.so.1",
-        take: |node, value| nvml(value).map(|found| node.nvml = found),
-    },
-    Key {
-        name: "NvmlTimeout",
-        allowed: "milliseconds, from 10 to 10000",
-        take: |node, value| milliseconds(value, 10, 10_000).map(|found| node.nvml_timeout = found),
-    },
-    word_key!("Mps": Mps => mps),
-    Key {
-        name: "MpsControl",
-        allowed: "the path of nvidia-cuda-mps-control",
-        take: |node, value| path(value).map(|found| node.mps_control = found),
-    },
-    Key {
-        name: "MpsDir",
-        allowed: "the path of a directory, at most 60 characters long",
-        take: |node, value| {
-            path(value).filter(|path| path.as_os_str().len() <= 60).map(|found| node.mps_dir = found)
-        },
-    },
-    Key {
-        name: "MpsTimeout",
-        allowed: "milliseconds, from 100 to 60000",
-        take: |node, value| milliseconds(value, 100, 60_000).map(|found| node.mps_timeout = found),
-    },
-    word_key!("OnMpsFailure": OnMpsFailure => on_mps_failure),
-    word_key!("ComputeMode": ComputeMode => compute_mode),
-    word_key!("Overcommit": Overcommit => overcommit),
-    word_key!("ForeignProcesses": ForeignProcesses => foreign_processes),
-    Key {
-        name: "JobstatsDir",
-        allowed: "off, or an absolute path that is not gpushare's own /run/gpushare",
-        take: |node, value| exporter_dir(value).map(|folder| node.jobstats_dir = folder),
-    },
-    Key {
-        name: "DcgmJobMappingDir",
-        allowed: "off, or an absolute path that is not gpushare's own /run/gpushare",
-        take: |node, value| exporter_dir(value).map(|folder| node.dcgm_dir = folder),
-    },
-];
+pub(super) const KEYS: &[Key<NodeConfig>] = keys! {
+    "Placement": Placement::ALLOWED => placement = Placement::read;
+    "UnitsPerGpu": UNITS_PER_GPU => units_per_gpu = UnitsPerGpu::parse;
+    "GpuFile": "auto, or paths as in gres.conf's File=, such as /dev/nvidia[0-3]" => gpu_files = GpuFiles::parse;
+    "Packing": Packing::ALLOWED => packing = Packing::read;
+    "UserMix": UserMix::ALLOWED => user_mix = UserMix::read;
+    "OnCollision": OnCollision::ALLOWED => on_collision = OnCollision::read;
+    "FenceDrm": bool::ALLOWED => fence_drm = bool::read;
+    "VisibleDevices": VisibleDevices::ALLOWED => visible_devices = VisibleDevices::read;
+    "FrameworkEnv": FrameworkEnv::ALLOWED => framework_env = FrameworkEnv::read;
+    "MemPerUnit": MEM_PER_UNIT => mem_per_unit = mem_per_unit;
+    "Nvml": "auto, off, or the path of libnvidia-ml.so.1" => nvml = nvml;
+    "NvmlTimeout": "milliseconds, from 10 to 10000" => nvml_timeout = |text| milliseconds(text, 10, 10_000);
+    "Mps": Mps::ALLOWED => mps = Mps::read;
+    "MpsControl": "the path of nvidia-cuda-mps-control" => mps_control = path;
+    "MpsDir": "the path of a directory, at most 60 characters long" => mps_dir = mps_dir;
+    "MpsTimeout": "milliseconds, from 100 to 60000" => mps_timeout = |text| milliseconds(text, 100, 60_000);
+    "OnMpsFailure": OnMpsFailure::ALLOWED => on_mps_failure = OnMpsFailure::read;
+    "ComputeMode": ComputeMode::ALLOWED => compute_mode = ComputeMode::read;
+    "Overcommit": Overcommit::ALLOWED => overcommit = Overcommit::read;
+    "ForeignProcesses": ForeignProcesses::ALLOWED => foreign_processes = ForeignProcesses::read;
+    "JobstatsDir": EXPORTER_DIR => jobstats_dir = exporter_dir;
+    "DcgmJobMappingDir": EXPORTER_DIR => dcgm_dir = exporter_dir;
+};
+
+const EXPORTER_DIR: &str = "off, or an absolute path that is not gpushare's own /run/gpushare";
+
+fn mps_dir(value: &str) -> Option<PathBuf> {
+    path(value).filter(|path| path.as_os_str().len() <= 60)
+}
 
 /// In that directory, files that are named by numbers could be the ledger's.
-fn exporter_dir(value: &str) -> Option<Option<std::path::PathBuf>> {
+fn exporter_dir(value: &str) -> Option<Option<PathBuf>> {
     off_or_path(value).filter(|folder| !folder.as_ref().is_some_and(|folder| folder.starts_with(RUN_DIR)))
 }
 

@@ -10,8 +10,16 @@ pub(super) const CPUS_PER_GPU: &str =
 pub(super) const MEM_PER_GPU: &str = "memory by type, such as a40:64G,h100:128G, and one without a type for \
                                                 all other types; MiB without a unit";
 
+pub(super) fn cpus_per_gpu(value: &str) -> Option<PerGpu> {
+    per_gpu(value, "cpu")
+}
+
+pub(super) fn mem_per_gpu(value: &str) -> Option<PerGpu> {
+    per_gpu(value, "mem")
+}
+
 /// Parses `a40:8,h100:16,4`; `tres` is `cpu` or `mem`.
-pub(super) fn per_gpu(value: &str, tres: &str) -> Option<PerGpu> {
+fn per_gpu(value: &str, tres: &str) -> Option<PerGpu> {
     let mut caps = PerGpu { types: Vec::new(), others: None };
     for part in value.split(',').map(str::trim) {
         let (gres_type, number) =

@@ -2,67 +2,29 @@
 //! others'.
 
 use super::Key;
-use super::per_gpu::{CPUS_PER_GPU, MEM_PER_GPU, per_gpu};
+use super::per_gpu::{CPUS_PER_GPU, MEM_PER_GPU, cpus_per_gpu, mem_per_gpu};
 use crate::config::Problem;
-use crate::config::values::{QOSES, is_gpu_type, number, word};
+use crate::config::values::{QOSES, is_gpu_type, keys, number, word};
 use crate::submit::policy::{Mode, QosRecord, Throttle};
 use crate::text::pattern::Patterns;
 use crate::text::time;
 use crate::word::Word;
 
-const RULES: [Key<Line>; 9] = [
-    Key {
-        name: "QOS",
-        allowed: QOSES,
-        take: |line, value| Patterns::parse(value).map(|names| line.rules.names = names),
-    },
-    Key {
-        name: "Mode",
-        allowed: Mode::ALLOWED,
-        take: |line, value| Mode::read(value).map(|mode| line.rules.mode = Some(mode)),
-    },
-    Key {
-        name: "DefaultType",
-        allowed: "the name of a GPU type",
-        take: |line, value| {
-            line.rules.default_type = Some(value.to_owned());
-            is_gpu_type(value).then_some(())
-        },
-    },
-    Key {
-        name: "Requeue",
-        allowed: bool::ALLOWED,
-        take: |line, value| bool::read(value).map(|yes| line.rules.requeue = Some(yes)),
-    },
-    Key {
-        name: "OpenMode",
-        allowed: "append or truncate",
-        take: |line, value| {
-            word(value, &[("append", true), ("truncate", false)])
-                .map(|append| line.rules.append = Some(append))
-        },
-    },
-    Key {
-        name: "ArrayTasks",
-        allowed: "a whole number from 1 to 1000000",
-        take: |line, value| number(value, 1, 1_000_000).map(|tasks| line.tasks = Some(tasks)),
-    },
-    Key {
-        name: "ArrayTasksOver",
-        allowed: "minutes, hours:minutes:seconds or days-hours:minutes:seconds",
-        take: |line, value| time::minutes(value).map(|minutes| line.over_minutes = Some(minutes)),
-    },
-    Key {
-        name: "MaxCPUsPerGpu",
-        allowed: CPUS_PER_GPU,
-        take: |line, value| per_gpu(value, "cpu").map(|cap| line.rules.caps.cpus = Some(cap)),
-    },
-    Key {
-        name: "MaxMemPerGpu",
-        allowed: MEM_PER_GPU,
-        take: |line, value| per_gpu(value, "mem").map(|cap| line.rules.caps.mem = Some(cap)),
-    },
-];
+const RULES: &[Key<Line>] = keys! {
+    "QOS": QOSES => rules.names = Patterns::parse;
+    "Mode": Mode::ALLOWED => rules.mode = Mode::read;
+    "DefaultType": "the name of a GPU type" => rules.default_type = gpu_type;
+    "Requeue": bool::ALLOWED => rules.requeue = bool::read;
+    "OpenMode": "append or truncate" => rules.append = |text| word(text, &[("append", true), ("truncate", false)]);
+    "ArrayTasks": "a whole number from 1 to 1000000" => tasks = |text| number(text, 1, 1_000_000);
+    "ArrayTasksOver": "minutes, hours:minutes:seconds or days-hours:minutes:seconds" => over_minutes = time::minutes;
+    "MaxCPUsPerGpu": CPUS_PER_GPU => rules.caps.cpus = cpus_per_gpu;
+    "MaxMemPerGpu": MEM_PER_GPU => rules.caps.mem = mem_per_gpu;
+};
+
+fn gpu_type(value: &str) -> Option<String> {
+    is_gpu_type(value).then(|| value.to_owned())
+}
 
 /// A line as far as it was read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -78,7 +40,7 @@ impl Line {
     /// # Errors
     /// The value isn't allowed.
     pub(super) fn take(&mut self, key: &'static str, value: &str) -> Result<(), Problem> {
-        Key::take_of(&RULES, self, key, value)
+        Key::take_of(RULES, self, key, value)
     }
 
     /// The line's rules; `None` if it has none.
