@@ -4,7 +4,7 @@
 //! - [`submit`]: whether a request for GPUs may pass, and what its user sees.
 //! - [`text`]: Slurm's formats that several crates parse.
 //! - [`mend`]: what a test build can leave out.
-//! - [`counter_file`] and [`root_file`]: files that both sides keep.
+//! - [`counter_file`] and [`root_file`]: files that both sides keep; [`root_folder`]: directories.
 //! - [`errors`], [`names`] and [`word`]: declare error enums, enums with names, and settings that are one of a few
 //!   words.
 //!
@@ -18,6 +18,7 @@ pub mod counter_file;
 mod error;
 pub mod mend;
 pub mod root_file;
+pub mod root_folder;
 pub mod submit;
 pub mod text;
 pub mod word;

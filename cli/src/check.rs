@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use gpushare::config::LoadError;
-use gpushare::text::{counted, hostlist};
+use gpushare::text::{hostlist, print::counted};
 use gpushare_machine::config::Config;
 use gpushare_node::config::Placement;
 use gpushare_node::ledger::Ledger;

@@ -7,8 +7,11 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 use gpushare::config::LoadError;
-use gpushare::root_file::{self, FolderError};
-use gpushare::text::{counted, printable};
+use gpushare::root_folder::{self, FolderError};
+use gpushare::{
+    root_file,
+    text::print::{counted, printable},
+};
 use gpushare_machine::local;
 use gpushare_node::config::{NodeConfig, Placement};
 use gpushare_node::gpu::drained::{self, drained};
@@ -88,7 +91,7 @@ pub fn run(arguments: &Arguments) -> Result<Answer, GpuError> {
     }
     let found = local::inventory(config, &host)?;
     // Of two of these commands, the second waits.
-    root_file::make_folder(&roots.state)?;
+    root_folder::make(&roots.state)?;
     let failed = |error| GpuError::Io(roots.state.clone(), error);
     let folder = File::open(&roots.state).map_err(failed)?;
     let lock = root_file::open(&roots.state.join("lock")).map_err(failed)?; // users could lock the directory

@@ -13,10 +13,11 @@ use gpushare::words;
 
 pub mod gpu_files;
 mod keys;
+pub mod units;
 
 pub use gpu_files::GpuFiles;
 pub use gpushare::config::nodes::Placement;
-pub use gpushare::config::units::{UnitsPerGpu, units_written};
+pub use gpushare::config::units::UnitsPerGpu;
 pub use gpushare::config::{FALLBACK, find};
 
 /// The ledger's directory on a node.

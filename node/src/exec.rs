@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStderr, ChildStdout, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-use gpushare::text::printable;
+use gpushare::text::print::printable;
 
 use crate::unix::{self, To};
 

@@ -21,7 +21,7 @@ mod roots;
 use std::io;
 use std::path::PathBuf;
 
-use crate::config::NodeConfig;
+use crate::config::{NodeConfig, units as units_of};
 
 pub use device::{Device, DeviceNumber, Gpu, is_same_pci};
 pub use drained::Drain;
@@ -35,8 +35,9 @@ pub use roots::Roots;
 /// length.
 pub fn units_of(config: &NodeConfig, gpus: &Inventory) -> Option<Vec<u32>> {
     let units = config.units_per_gpu.as_ref()?;
-    let fits = units.listed().is_none_or(|listed| listed == gpus.count());
-    let of = |gpu: &Detail| units.of_gpu(gpu.index, gpu.gres_type.as_deref(), gpu.model.as_deref());
+    let fits = units_of::listed(units).is_none_or(|listed| listed == gpus.count());
+    let of =
+        |gpu: &Detail| units_of::of_gpu(units, gpu.index, gpu.gres_type.as_deref(), gpu.model.as_deref());
     fits.then(|| gpus.details.iter().map(of).collect())
 }
 

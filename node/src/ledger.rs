@@ -39,7 +39,8 @@ pub use figures::{Counts, Event, Used, after_look};
 pub(crate) use note::read_note;
 
 use crate::config::RUN_DIR;
-use gpushare::root_file::{self, FolderError};
+use gpushare::root_file;
+use gpushare::root_folder::{self, FolderError};
 use std::fmt;
 use std::fs::{self, File, TryLockError};
 use std::io;
@@ -121,7 +122,7 @@ impl Ledger {
     /// # Errors
     /// The lock is still taken then, or the directory can't be made or doesn't belong to root.
     pub fn lock(&self, wait: Duration) -> Result<Locked<'_>, LedgerError> {
-        root_file::make_folder(&self.dir)?;
+        root_folder::make(&self.dir)?;
         let path = self.dir.join("lock");
         let failed = |error| LedgerError::Lock(path.clone(), error);
         let file = root_file::open(&path).map_err(failed)?;
@@ -351,10 +352,10 @@ impl Locked<'_> {
     /// Makes a directory of the ledger. If something else has that name, it moves to `garbage/`.
     fn make_folder(&self, name: &str) -> Result<(), LedgerError> {
         let path = self.ledger.dir.join(name);
-        match root_file::make_folder(&path) {
+        match root_folder::make(&path) {
             Err(FolderError::Unsafe(_)) if path.symlink_metadata().is_ok_and(|found| !found.is_dir()) => {
                 self.set_aside(&path);
-                Ok(root_file::make_folder(&path)?)
+                Ok(root_folder::make(&path)?)
             }
             result => Ok(result?),
         }
@@ -375,7 +376,7 @@ impl Locked<'_> {
         let free =
             (0..MOST_ASIDE).map(|number| garbage.join(format!("{name}.{number}"))).find(|to| !taken(to));
         let moved =
-            root_file::make_folder(&garbage).is_ok() && free.is_some_and(|to| fs::rename(path, to).is_ok());
+            root_folder::make(&garbage).is_ok() && free.is_some_and(|to| fs::rename(path, to).is_ok());
         if !moved {
             let _ = fs::remove_file(path);
         }

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use crate::allocation::Allocation;
 use crate::choose::{self, PlacementRules};
-use crate::config::{NodeConfig, OnCollision, Placement, UnitsPerGpu};
+use crate::config::{NodeConfig, OnCollision, Placement, units};
 use crate::gpu::{self, Detail, DeviceError, Gpu, Inventory, Roots, Unfit};
 use crate::job::{JobKey, NodeJob};
 use crate::ledger::{Entry, Garbage, Holding, Ledger, LedgerError, Listing, Locked};
@@ -196,7 +196,7 @@ impl Seen<'_> {
 /// The units that fill each GPU.
 fn units_of(config: &NodeConfig, gpus: Option<&Inventory>) -> Result<Vec<u32>, PlaceError> {
     let Some(gpus) = gpus else { return Ok(Vec::new()) };
-    let listed = config.units_per_gpu.as_ref().and_then(UnitsPerGpu::listed);
+    let listed = config.units_per_gpu.as_ref().and_then(units::listed);
     let gpus_there = gpus.count();
     gpu::units_of(config, gpus)
         .ok_or(PlaceError::UnitsListed { listed: listed.unwrap_or(0), gpus: gpus_there })

@@ -1,7 +1,6 @@
 //! A key of gpushare.conf, and the values that keys of several readers have.
 
 use std::path::PathBuf;
-use std::time::Duration;
 
 use super::Problem;
 
@@ -71,11 +70,6 @@ pub fn word<T: Copy>(value: &str, known: &[(&str, T)]) -> Option<T> {
 /// Parses a whole number within limits.
 pub fn number(value: &str, least: u32, most: u32) -> Option<u32> {
     value.parse().ok().filter(|number| (least..=most).contains(number))
-}
-
-/// Parses a number of milliseconds within limits.
-pub fn milliseconds(value: &str, least: u32, most: u32) -> Option<Duration> {
-    number(value, least, most).map(|number| Duration::from_millis(number.into()))
 }
 
 /// Parses an absolute path without characters that a shell or a log would misread.

@@ -2,8 +2,7 @@
 //!
 //! Read as in Slurm's hostlist.c, including zero padding, but only with one pair of brackets in a name.
 
-/// No list has more names; limits what a configuration can make us do.
-pub const MOST: usize = 256;
+pub mod whole;
 
 /// A number or a range of them, written with at least this many digits.
 struct Range {
@@ -27,19 +26,6 @@ impl Range {
 /// The names, split at commas outside of brackets.
 pub fn split(list: &str) -> Vec<&str> {
     super::split_outside::<'[', ']'>(list).map(str::trim).collect()
-}
-
-/// All names for which an expression stands, in order; `None` if it can't be read or has too many.
-pub fn expand(name: &str) -> Option<Vec<String>> {
-    let Some((head, ranges, tail)) = in_brackets(name)? else { return Some(vec![name.to_owned()]) };
-    let mut names = Vec::new();
-    for range in &ranges {
-        if range.last - range.first >= MOST || names.len() >= MOST {
-            return None;
-        }
-        names.extend((range.first..=range.last).map(|value| format!("{head}{}{tail}", range.write(value))));
-    }
-    Some(names)
 }
 
 /// Whether `contains` works for every name with this list.
@@ -102,12 +88,6 @@ fn number(digits: &str) -> Option<usize> {
 /// No cluster has more nodes.
 pub const MOST_NODES: usize = 1 << 17;
 
-/// All nodes of a list; `None` if the list can't be read, is empty, or has more nodes than any cluster.
-pub fn all(list: &str) -> Option<Vec<String>> {
-    let (names, whole) = read(list, &mut MOST_NODES.clone());
-    (whole && !names.is_empty()).then_some(names)
-}
-
 /// The names of a list, in its order; omits what can't be read. `left` limits the number of steps, so that no
 /// expression can take all memory or all time.
 pub fn names(list: &str, left: &mut usize) -> Vec<String> {
@@ -150,27 +130,9 @@ fn expand_into(before: String, word: &str, left: &mut usize, names: &mut Vec<Str
 
 #[cfg(test)]
 mod tests {
+    use super::whole::{MOST, expand};
     use super::*;
     use proptest::prelude::*;
-
-    #[test]
-    fn a_list_has_all_its_nodes_or_can_not_be_read() {
-        let number = |list| all(list).map(|names| names.len());
-        for (list, expected) in [
-            ("a", Some(1)),
-            ("a,b[1-3]", Some(4)),
-            ("gpu[001-300]", Some(300)),
-            ("rack[0-1]n[0-3]", Some(8)),
-            ("", None),
-            ("b[1-3", None),
-            ("b1-3]", None),
-            ("b[3-1],a", None),
-            ("a[x]", None),
-            ("a[0-999999]", None),
-        ] {
-            assert_eq!(number(list), expected, "{list}");
-        }
-    }
 
     #[test]
     fn a_node_is_in_a_list_as_slurm_writes_it() {

@@ -5,7 +5,7 @@
 //! gpushare was there if it logged anything since slurmctld's last start. It wasn't if that start has no line of it.
 
 use gpushare::submit::log_line::PREFIX;
-use gpushare::text::counted;
+use gpushare::text::print::counted;
 
 use super::stamp::{Line, Way};
 use gpushare_period::{Period, text};

@@ -1,6 +1,6 @@
 //! The report as text for people, which can be sent by mail, and as CSV for a spreadsheet.
 
-use gpushare::text::counted;
+use gpushare::text::print::counted;
 
 use super::report::{Asked, Report};
 use gpushare_period::{day, text, zone};

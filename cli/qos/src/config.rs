@@ -7,7 +7,7 @@ use std::fmt;
 use gpushare::config::names::Record;
 use gpushare::config::values::{Key, is_gpu_type, keys};
 use gpushare::config::{ConfigError, Problem, Section, read, rules};
-use gpushare::submit::policy::Policy;
+use gpushare::submit::{policy::Policy, whole_nodes::keeps_to_its_types};
 use gpushare::word::{Word, words};
 
 pub mod field;
@@ -111,7 +111,7 @@ impl Draft {
     /// What all lines say, under the file's rules.
     pub fn finish(mut self, policy: &Policy) -> Database {
         for qos in &mut self.database.qoses {
-            qos.keeps_to_its_types = policy.keeps_to_its_types(qos.name.as_bytes());
+            qos.keeps_to_its_types = keeps_to_its_types(policy, qos.name.as_bytes());
         }
         self.database
     }

@@ -16,7 +16,7 @@ use super::{MARK, foreign};
 use crate::config::field::{FIELDS, Field, Kind};
 use crate::config::value::{self, Settings, Value};
 use crate::config::{ManagedQos, Members};
-use gpushare::text::counted;
+use gpushare::text::print::counted;
 
 mod grant;
 mod prune;
@@ -260,7 +260,7 @@ fn of_one(managed: &ManagedQos, qos: Option<&Qos>, cluster: &Cluster) -> (Vec<St
             format!(
                 "qos {}  Description: '{}' -> '{MARK}{}'",
                 managed.name,
-                gpushare::text::printable(&qos.description, 60),
+                gpushare::text::print::printable(&qos.description, 60),
                 cluster.name
             ),
         ));

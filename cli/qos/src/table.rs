@@ -8,7 +8,7 @@ use super::usage::Usage;
 use crate::config::field::FIELDS;
 use crate::config::value::{Value, amount, text};
 use crate::config::{ManagedQos, Members};
-use gpushare::text::counted;
+use gpushare::text::print::counted;
 
 /// The head of the table.
 pub const TITLES: [&str; 3] = ["QOS name", "Group limit", "Example"];

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use gpushare::text::counted;
+use gpushare::text::print::counted;
 use serde::{Deserialize, Serialize};
 
 use super::finding::{self, Finding, Form, Status};

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use gpushare::word::Word;
 use gpushare_machine::local;
-use gpushare_node::config::{self, Mps, NodeConfig, Placement, UnitsPerGpu, units_written};
+use gpushare_node::config::{self, Mps, NodeConfig, Placement, units};
 use gpushare_node::gpu::{self, Detail, Inventory, Roots};
 use gpushare_node::ledger::Ledger;
 use gpushare_node::nvml::Nvml;
@@ -100,7 +100,7 @@ fn sum(units: &[u32]) -> u64 {
 /// Compares `UnitsPerGpu` with the existing GPUs.
 fn no_units(config: &NodeConfig, gpus: Option<&Inventory>, units: Option<&[u32]>) -> Option<Finding> {
     let about = "UnitsPerGpu";
-    let (gpus, listed) = (gpus?.count(), config.units_per_gpu.as_ref().and_then(UnitsPerGpu::listed));
+    let (gpus, listed) = (gpus?.count(), config.units_per_gpu.as_ref().and_then(units::listed));
     match (units, listed) {
         (None, Some(listed)) => {
             let said =
@@ -139,11 +139,11 @@ fn capacity(config: &NodeConfig, node: &Node, units: Option<&[u32]>) -> Option<F
         return None;
     }
     Some(if all == wanted {
-        Finding::ok(about, format!("{}, as Slurm counts", units_written(units?)))
+        Finding::ok(about, format!("{}, as Slurm counts", units::written(units?)))
     } else {
         Finding::wrong(
             about,
-            format!("{} are {wanted}, but Slurm counts {all} {}", units_written(units?), config.share_gres),
+            format!("{} are {wanted}, but Slurm counts {all} {}", units::written(units?), config.share_gres),
             format!(
                 "slurm.conf: Gres={0}:{wanted} for the node, and gres.conf: the same count; then {1}. Or \
                  gpushare.conf: another UnitsPerGpu, {DRAINED}",

@@ -4,7 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use gpushare::submit::policy::Governed;
+use gpushare::submit::{policy::Governed, whole_nodes::keeps_to_its_types};
 use gpushare::text::pattern::Case;
 use gpushare_machine::config::Config;
 
@@ -30,7 +30,7 @@ fn whole_nodes(config: &Config, slurm: &Slurm) -> Vec<Finding> {
         .qoses
         .typed
         .iter()
-        .filter(|(qos, _)| config.policy.keeps_to_its_types(qos.as_bytes()) && !of_partition(qos));
+        .filter(|(qos, _)| keeps_to_its_types(&config.policy, qos.as_bytes()) && !of_partition(qos));
     let in_file = |qos: &str| config.qoses.iter().any(|managed| managed.name.eq_ignore_ascii_case(qos));
     let mut open: BTreeMap<(bool, Vec<String>), Vec<String>> = BTreeMap::new();
     let mut closed = false;

@@ -1,7 +1,7 @@
 //! A node's lines of gres.conf, from its GPUs and `Placement`, and what slurm.conf must say about the node.
 
 use gpushare_machine::config::Config;
-use gpushare_node::config::{NodeConfig, Placement, units_written};
+use gpushare_node::config::{NodeConfig, Placement, units};
 use gpushare_node::gpu::{self, Detail, DeviceError, Inventory, Roots};
 
 use super::ConfError;
@@ -100,7 +100,7 @@ struct Shares {
 fn shares(config: &NodeConfig, units: &[u32]) -> Option<Shares> {
     let all: u64 = units.iter().map(|units| u64::from(*units)).sum();
     let gpus = u64::try_from(units.len()).unwrap_or(u64::MAX);
-    let why = units_written(units);
+    let why = units::written(units);
     let is_mps = config.share_gres == "mps";
     let differ = units.windows(2).any(|pair| matches!(pair, [one, other] if one != other));
     Some(match config.placement {

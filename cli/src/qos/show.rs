@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::path::Path;
 
-use gpushare::text::counted;
+use gpushare::text::print::counted;
 use gpushare_qos::config::field::FIELDS;
 use gpushare_qos::config::value::{self, Settings, Value};
 use gpushare_qos::config::{ManagedQos, Members};

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::io::Write as _;
 
-use gpushare::text::counted;
+use gpushare::text::print::counted;
 use gpushare_qos::change::Sign;
 use gpushare_qos::{Change, Finding, Plan};
 

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use gpushare_machine::config::Config;
-use gpushare_node::config::{NodeConfig, Placement, UnitsPerGpu};
+use gpushare_node::config::{NodeConfig, Placement, UnitsPerGpu, units as units_of};
 use gpushare_qos::config::GpuWeight;
 use gpushare_qos::config::value::{decimal, factor};
 
@@ -104,7 +104,7 @@ fn unit(config: &Config, node: &Node) -> Option<u64> {
     match types.iter().flatten().collect::<Vec<_>>().as_slice() {
         [] => sole_unit(config, settings),
         // Slurm doesn't say which entry of the list is for which type.
-        [_, _, ..] if units.listed().is_some() => None,
+        [_, _, ..] if units_of::listed(units).is_some() => None,
         // A GPU that takes no share has no units.
         types => {
             types.iter().filter_map(|name| weight(config, name)).filter_map(|one| part(one, units)).max()
@@ -126,7 +126,7 @@ fn weight<'c>(config: &'c Config, gres_type: &str) -> Option<&'c GpuWeight> {
 fn part(weight: &GpuWeight, units: &UnitsPerGpu) -> Option<u64> {
     let units = match units {
         UnitsPerGpu::ByIndex(list) => list.iter().copied().filter(|units| *units > 0).min()?,
-        _ => units.of_gpu(0, Some(&weight.gres_type), None),
+        _ => units_of::of_gpu(units, 0, Some(&weight.gres_type), None),
     };
     (units > 0).then(|| weight.millionths.div_ceil(units.into()))
 }

@@ -31,8 +31,11 @@ impl GpuFiles {
 pub fn paths(value: &str) -> Option<Vec<PathBuf>> {
     let mut paths = Vec::new();
     for part in hostlist::split(value) {
-        for path in hostlist::expand(part)? {
-            if !path.starts_with('/') || path.contains(char::is_control) || paths.len() >= hostlist::MOST {
+        for path in hostlist::whole::expand(part)? {
+            if !path.starts_with('/')
+                || path.contains(char::is_control)
+                || paths.len() >= hostlist::whole::MOST
+            {
                 return None;
             }
             paths.push(PathBuf::from(path));

@@ -1,10 +1,11 @@
 //! The keys of a node's settings: on separate lines for all nodes, or on a `NodeName=` line for some.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use gpushare::config::nodes::{MEM_PER_UNIT, mem_per_unit};
 use gpushare::config::units::UNITS_PER_GPU;
-use gpushare::config::values::{Key, SHARE_GRES, keys, milliseconds, off_or_path, path, share_gres};
+use gpushare::config::values::{Key, SHARE_GRES, keys, number, off_or_path, path, share_gres};
 use gpushare::word::Word;
 
 use super::{
@@ -41,6 +42,11 @@ pub(super) const KEYS: &[Key<NodeConfig>] = keys! {
 };
 
 const EXPORTER_DIR: &str = "off, or an absolute path that is not gpushare's own /run/gpushare";
+
+/// Parses a number of milliseconds within limits.
+fn milliseconds(value: &str, least: u32, most: u32) -> Option<Duration> {
+    number(value, least, most).map(|number| Duration::from_millis(number.into()))
+}
 
 fn mps_dir(value: &str) -> Option<PathBuf> {
     path(value).filter(|path| path.as_os_str().len() <= 60)

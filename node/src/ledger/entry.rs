@@ -311,7 +311,7 @@ impl FromStr for Witness {
 
 /// Shortens the text and removes characters that could move a terminal's cursor or forge a line of a log.
 pub(crate) fn one_line(text: &str) -> String {
-    gpushare::text::printable(text.trim(), LONGEST_REASON)
+    gpushare::text::print::printable(text.trim(), LONGEST_REASON)
 }
 
 /// The N of `gpushare-ledger N`, if it isn't our version.

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use crate::config::NodeConfig;
 use crate::mps::service::Limits;
-use gpushare::text::printable;
+use gpushare::text::print::printable;
 
 use super::error::MpsError;
 use super::folder::Locked;

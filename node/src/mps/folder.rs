@@ -7,7 +7,7 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt, lchown};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use gpushare::root_file;
+use gpushare::{root_file, root_folder};
 
 use crate::ledger::LedgerError;
 use crate::mps::service::Daemon;
@@ -42,7 +42,7 @@ pub fn lock(mps_dir: &Path, daemon: Daemon, wait: Duration, patience: Duration) 
     let folder = daemon.folder(mps_dir);
     let end = Instant::now() + wait;
     loop {
-        root_file::make_folder(&folder).map_err(LedgerError::Folder)?;
+        root_folder::make(&folder).map_err(LedgerError::Folder)?;
         if let Some(locked) = try_lock(&folder, end, (wait, patience))? {
             return Ok(locked);
         }
@@ -123,7 +123,7 @@ fn make_folders(mps_dir: &Path) -> Result<(), MpsError> {
     {
         make_folders(above)?;
     }
-    Ok(root_file::make_folder(mps_dir).map_err(LedgerError::Folder)?)
+    Ok(root_folder::make(mps_dir).map_err(LedgerError::Folder)?)
 }
 
 impl Locked {

@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use crate::config::NodeConfig;
-use gpushare::root_file;
+use gpushare::{root_file, root_folder};
 
 use crate::gpu::{self, Gpu, Roots, is_uuid};
 use crate::ledger::{Entry, Ledger, LedgerError, Locked, read_note};
@@ -112,7 +112,7 @@ impl Locked<'_> {
     }
 
     fn fill(&self, exporter: Exporter, folder: &Path, roots: &Roots) -> Result<(), LedgerError> {
-        root_file::make_folder(folder)?;
+        root_folder::make(folder)?;
         make_like(exporter, folder, &exporter.files(&self.ledger().list()?.entries, roots))
     }
 }
@@ -256,7 +256,7 @@ mod tests {
         std::fs::set_permissions(&folder, std::fs::Permissions::from_mode(0o777)).unwrap();
         assert!(matches!(
             locked.tell_exporters(&jobstats(Some(&folder)), &no_driver()).as_slice(),
-            [("JobstatsDir", LedgerError::Folder(root_file::FolderError::Unsafe(_)))]
+            [("JobstatsDir", LedgerError::Folder(root_folder::FolderError::Unsafe(_)))]
         ));
     }
 

@@ -6,7 +6,7 @@ mod over;
 
 use super::*;
 use crate::choose::NothingFits;
-use crate::config::Nodes;
+use crate::config::{Nodes, UnitsPerGpu};
 use crate::fake::SOON;
 use crate::job::Noted;
 use crate::ledger::Witness;

@@ -5,7 +5,7 @@ use std::cmp::Ordering;
 use super::refusal::plain;
 use super::under::Under;
 use super::{
-    Accounting, Fault, ForeignTypes, GPU, Governed, Ground, Judgement, Mode, Offer, Policy, Rule, TypedLimit,
+    Accounting, Fault, ForeignTypes, GPU, Governed, Ground, Judgement, Offer, Policy, Rule, TypedLimit,
     shortened,
 };
 use crate::mend::mended;
@@ -43,17 +43,6 @@ impl Policy {
             && deny
             && self.share_names().any(|name| self.gres.has(name) && allows(name))
             && !limits(GPU)
-    }
-
-    /// Whether jobs under a QOS with limits on GPU types may use no other types. Slurm itself gives a whole-node job
-    /// all GPUs of its nodes, whatever the job requests: only a limit of 0 on the other types prevents that.
-    pub fn keeps_to_its_types(&self, qos: &[u8]) -> bool {
-        let governed = match &self.governed {
-            Governed::Auto => true,
-            Governed::Names(patterns) => patterns.match_name(qos, Case::Ignored),
-        };
-        let enforced = matches!(self.mode(qos), Mode::Enforce | Mode::Default);
-        governed && enforced && self.gres.has(GPU) && self.foreign_types == ForeignTypes::Deny
     }
 }
 

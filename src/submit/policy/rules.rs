@@ -130,7 +130,8 @@ impl GovernedGres {
         }
     }
 
-    pub(super) fn has(&self, name: &[u8]) -> bool {
+    /// Whether the rules apply to this GRES.
+    pub fn has(&self, name: &[u8]) -> bool {
         self.0.iter().any(|known| known.as_bytes() == name)
     }
 }

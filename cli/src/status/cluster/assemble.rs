@@ -3,6 +3,7 @@
 use gpushare::text::hostlist;
 use std::collections::{BTreeMap, HashMap};
 
+use gpushare_node::config::units::of_gpu;
 use gpushare_slurm_text::placed::Placed;
 use gpushare_slurm_text::queue::Owner;
 use gpushare_slurm_text::{Gres, Node as NodeText, Which};
@@ -106,7 +107,8 @@ fn units(rules: &CountingRules, text: &NodeText, gpu_count: Option<u64>) -> Opti
     let listed = text.gres.iter().filter(|(name, ..)| name == "gpu");
     let types = listed.flat_map(|(_, gres_type, count)| (0..*count).map(|_| gres_type.as_deref()));
     let types = types.chain(std::iter::repeat(None)).take(usize::try_from(gpu_count?.min(MOST_GPUS)).ok()?);
-    Some((0..).zip(types).map(|(index, gres_type)| units.of_gpu(index, gres_type, None).into()).collect())
+    let of = |(index, gres_type)| of_gpu(units, index, gres_type, None).into();
+    Some((0..).zip(types).map(of).collect())
 }
 
 /// Whether jobs can start on a node in this state.
@@ -217,7 +219,7 @@ pub fn overlay(node: &mut Node, said: collected::Said, now: u64, rules: &Countin
     }
     let gpu = |gpu: collected::Gpu| {
         let collected::Gpu { index, units, whole, capacity, fault } = gpu;
-        let listed = rules.units.as_ref().map(|units| units.of_gpu(index, None, None).into());
+        let listed = rules.units.as_ref().map(|units| of_gpu(units, index, None, None).into());
         let capacity = capacity.or(listed).unwrap_or(0);
         let room = if fault.is_some() { 0 } else { room(units, capacity, whole) };
         Gpu { index, units, free: room, capacity, whole, fault }

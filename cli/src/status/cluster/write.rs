@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::fmt::Write;
 
-use gpushare::text::counted;
+use gpushare::text::print::counted;
 
 use super::super::table::{self, Cell, Column, Style};
 use super::super::write::free;
