@@ -22,8 +22,8 @@ mod control;
 mod daemon;
 mod error;
 mod folder;
-mod inspect;
-mod others;
+pub mod inspect;
+pub mod others;
 mod process;
 mod reach;
 mod readback;
@@ -35,13 +35,12 @@ mod startup;
 mod unit;
 
 pub use error::{MpsError, UNREAD};
-pub use inspect::{Seen, seen, sessions, try_out};
-pub use others::{Other, others};
 pub use reach::{Reach, SocketError, Unreachable, reach};
 pub use startup::How;
 
 use crate::nvml::Trouble;
 use daemon::{Found, LockedDaemon};
+use record::DaemonRecord;
 
 /// Prologs hold the ledger's lock for milliseconds.
 const LOCK_WAIT: Duration = Duration::from_secs(5);
@@ -268,6 +267,21 @@ fn keys(entries: &[Entry]) -> Vec<JobKey> {
 /// The limits of a daemon that serves these jobs.
 fn limits_for(entries: &[Entry], config: &NodeConfig) -> Option<Limits> {
     entries.iter().filter_map(|entry| Limits::of(entry, config)).reduce(Limits::with)
+}
+
+/// The sessions of all daemons that were started and may still have servers. `None` if gpushare starts none, and for
+/// users other than root, who can't see all.
+pub fn sessions(config: &NodeConfig) -> Option<Vec<u32>> {
+    if config.mps == Mps::Off || crate::user_id() != Some(0) {
+        return None;
+    }
+    let mut sessions = Vec::new();
+    for daemon in daemons(config) {
+        for process in DaemonRecord::of(&daemon.folder(&config.mps_dir)).processes {
+            sessions.push(process.pid);
+        }
+    }
+    Some(sessions)
 }
 
 /// Every daemon that has a directory.

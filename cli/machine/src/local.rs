@@ -18,7 +18,7 @@ use gpushare_node::foreign::{Foreign, Jobs, Usage};
 use gpushare_node::gpu::{self, Detail, DeviceError, Drain, Gpu, Inventory, Roots};
 use gpushare_node::ledger::{Entry, Garbage, Holding, Ledger, LedgerError, Listing, Used};
 use gpushare_node::mps::service::Serves;
-use gpushare_node::mps::{self, Seen};
+use gpushare_node::mps::{self, inspect::Seen};
 use gpushare_node::nvml::Nvml;
 use gpushare_node::nvml::answer::{GpuState, Measured};
 
@@ -242,7 +242,7 @@ pub fn node(conf: Option<&Path>, ledger: &Ledger, complaints: &mut Vec<String>) 
     let host = slurm::host();
     let config = config.of_node(&host);
     let nvml = Some(Nvml::start(config, ledger, &Roots::system(), true));
-    let (daemons, sessions) = (mps::seen(config), mps::sessions(config));
+    let (daemons, sessions) = (mps::inspect::seen(config), mps::sessions(config));
     let gpus = inventory(config, &host)?;
     let units =
         gpu::units_of(config, &gpus).filter(|_| config.placement != Placement::Off).unwrap_or_default();

@@ -17,7 +17,7 @@ use gpushare_node::config::Placement;
 use gpushare_node::foreign::Jobs;
 use gpushare_node::gpu::{Detail, Gpu, Unfit};
 use gpushare_node::ledger::{Counts, Entry, Ledger, Listing, Used};
-use gpushare_node::mps::Seen;
+use gpushare_node::mps::inspect::Seen;
 use gpushare_node::nvml::Nvml;
 use gpushare_node::nvml::answer::Measured;
 
