@@ -16,7 +16,7 @@ use std::fmt::{self, Write};
 use crate::gpu::Gpu;
 use crate::ledger::Entry;
 use crate::nvml::answer::GpuState;
-use crate::proc::step::{Place, Running};
+use crate::proc::running::{Place, Running};
 
 /// System accounts have lower numbers (login.defs(5), `UID_MIN`), such as that of nvidia-persistenced.
 const FIRST_USER: u32 = 1000;

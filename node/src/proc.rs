@@ -3,6 +3,7 @@
 pub mod cgroup;
 pub mod image;
 pub(crate) mod patience;
+pub mod running;
 pub mod step;
 
 use std::fs::{self, File};

@@ -8,7 +8,8 @@ use std::time::{Duration, Instant};
 
 use super::process::{LONGEST_ENVIRONMENT, MARK};
 use crate::proc::image::Image;
-use crate::proc::step::{Finder, Place};
+use crate::proc::running::Place;
+use crate::proc::step::Finder;
 use crate::proc::{patience, stat, users};
 
 const PROGRAM: &[u8] = b"nvidia-cuda-mps-control";
