@@ -27,15 +27,16 @@
 //! moved it at once, each could get its own lock.
 
 mod alive;
+mod count;
 mod entry;
-mod figures;
+pub mod figures;
 mod note;
 mod old;
 
 pub use alive::{extern_step_above, is_gone};
+pub use count::Event;
 pub(crate) use entry::one_line;
 pub use entry::{Damage, Entry, Given, Holding, Witness};
-pub use figures::{Counts, Event, Used, after_look};
 pub(crate) use note::read_note;
 
 use crate::config::RUN_DIR;
