@@ -16,6 +16,7 @@ pub mod foreign;
 pub mod gres_conf;
 mod inventory;
 pub mod mig;
+pub mod pci;
 mod roots;
 
 use std::io;

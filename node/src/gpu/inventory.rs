@@ -145,11 +145,6 @@ impl Detail {
         if let Some(Unfit::Drained(drain)) = &self.unfit { Some(drain) } else { None }
     }
 
-    /// The GPU's NUMA node, if it has one. Reads a file.
-    pub fn numa(&self, roots: &Roots) -> Option<u32> {
-        driver::numa(roots, self.pci.as_deref()?)
-    }
-
     /// The GPU, if its device node exists.
     pub fn gpu(&self) -> Option<Gpu> {
         let Detail { index, path, uuid, .. } = self;

@@ -31,8 +31,9 @@ use std::path::Path;
 use std::time::Duration;
 
 use gpushare_node::config::NodeConfig;
+use gpushare_node::environment::PYTORCH;
+use gpushare_node::environment::agree::{SHARD_MEMORY, agree};
 use gpushare_node::environment::inherited::{inherited, misleading};
-use gpushare_node::environment::{PYTORCH, SHARD_MEMORY, agree};
 use gpushare_node::fence::Fault;
 use gpushare_node::fence::access;
 use gpushare_node::fence::mend::Mender;

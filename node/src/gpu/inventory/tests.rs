@@ -6,6 +6,7 @@ use crate::config::GpuFiles;
 use crate::gpu::Device;
 use crate::gpu::foreign::Foreign;
 use crate::gpu::gres_conf;
+use crate::gpu::pci::numa;
 
 fn listed(files: &str) -> Files {
     Files::of(&GpuFiles::parse(files).unwrap(), None, None).unwrap()
@@ -45,7 +46,13 @@ fn what_the_driver_says_is_found_by_minor() {
     let line = |detail: &Detail| {
         let Detail { uuid, pci, model, unfit, .. } = detail;
         let text = |field: &Option<String>| field.as_deref().unwrap_or("-").to_owned();
-        (text(uuid), text(pci), text(model), detail.numa(&fake.roots), unfit.clone())
+        (
+            text(uuid),
+            text(pci),
+            text(model),
+            pci.as_deref().and_then(|pci| numa(&fake.roots, pci)),
+            unfit.clone(),
+        )
     };
     let owned = |uuid: &str, pci: &str, model: &str, numa| {
         (uuid.to_owned(), pci.to_owned(), model.to_owned(), numa, None)
