@@ -70,18 +70,6 @@ fn lock_wait(config: &NodeConfig) -> Duration {
     LEAST_LOCK_WAIT.max(LOCK_TIMES * config.mps_timeout)
 }
 
-/// What was done for a job.
-#[derive(Debug)]
-#[must_use]
-pub enum Prepared {
-    /// It needs no daemon, or has ended.
-    None,
-    /// Its daemon was already running.
-    There,
-    /// A daemon was started.
-    Started(Started),
-}
-
 /// A daemon that was just started.
 #[derive(Debug)]
 pub struct Started {
@@ -97,21 +85,22 @@ pub struct Started {
     pub mode: Option<Trouble>,
 }
 
-/// Makes sure that the daemon of a job's share runs, answers and has the limits.
+/// Makes sure that the daemon of a job's share runs, answers and has the limits. Returns the daemon that was started for
+/// that; `None` if the job's daemon was already running, or if the job needs none or has ended.
 ///
 /// # Errors
 /// The job can't have a daemon.
-pub fn prepare(config: &NodeConfig, ledger: &Ledger, entry: &Entry) -> Result<Prepared, MpsError> {
+pub fn prepare(config: &NodeConfig, ledger: &Ledger, entry: &Entry) -> Result<Option<Started>, MpsError> {
     let (Some(daemon), Some(limits), Some(gpu)) =
         (Daemon::of(entry, config.mps), Limits::of(entry, config), entry.share_gpu())
     else {
-        return Ok(Prepared::None);
+        return Ok(None);
     };
     ledger.note_daemon_folder(&config.mps_dir, LOCK_WAIT)?;
     let locked = folder::lock(&config.mps_dir, daemon, lock_wait(config), config.mps_timeout)?;
     let mut locked_daemon = LockedDaemon { config, daemon, state: locked.state(), locked };
     if users(ledger, daemon, None)?.iter().all(|job| job.key != entry.key) {
-        return Ok(Prepared::None);
+        return Ok(None);
     }
     let mut healed = None;
     let found = locked_daemon.find();
@@ -126,9 +115,8 @@ pub fn prepare(config: &NodeConfig, ledger: &Ledger, entry: &Entry) -> Result<Pr
                 // The job's epilog doesn't wait for the lock.
                 if users(ledger, daemon, None)?.is_empty() {
                     locked_daemon.finish(ledger)?;
-                    return Ok(Prepared::None);
                 }
-                return Ok(Prepared::There);
+                return Ok(None);
             }
             Err(why) => {
                 let others = keys(&users(ledger, daemon, Some(entry.key))?);
@@ -166,10 +154,10 @@ pub fn prepare(config: &NodeConfig, ledger: &Ledger, entry: &Entry) -> Result<Pr
     // As above.
     if users(ledger, daemon, None)?.is_empty() {
         locked_daemon.finish(ledger)?;
-        return Ok(Prepared::None);
+        return Ok(None);
     }
     let mode = locked_daemon.make_exclusive(gpu).err();
-    Ok(Prepared::Started(Started { daemon, pid: process.pid, how, healed, mode }))
+    Ok(Some(Started { daemon, pid: process.pid, how, healed, mode }))
 }
 
 /// A daemon that was ended, or that should have been.
