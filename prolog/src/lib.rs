@@ -112,7 +112,7 @@ fn place(caller: u32) -> Result<(), WorkError> {
         name: name.as_deref(),
     };
     let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs());
-    let mut asked = Asked { node, nvml, slurm_conf: &slurm_conf, caller, answer: None, processes: None };
+    let mut asked = Asked { node, nvml, slurm_conf: &slurm_conf, caller, answer: None };
     let placed = place::place(node, job, &mut asked, now)?;
     report::placed(&placed);
     if let Placed::Now(entry, _) = &placed
@@ -121,7 +121,7 @@ fn place(caller: u32) -> Result<(), WorkError> {
     {
         log::error!("job {}: its GPU memory is not limited: {error}", entry.key.id);
     }
-    if let (Placed::Now(entry, _), Some(seen), true) = (&placed, asked.processes, looks) {
+    if let (Placed::Now(entry, _), Some(seen), true) = (&placed, asked.answer, looks) {
         foreign::look(node, entry, &seen)?;
     }
     match &placed {
@@ -145,10 +145,8 @@ struct Asked<'a> {
     slurm_conf: &'a Path,
     /// The process that started the prolog.
     caller: u32,
-    /// NVML's answer, until it is used.
+    /// NVML's answer.
     answer: Option<Measured>,
-    /// What runs on the GPUs, after NVML has answered.
-    processes: Option<Measured>,
 }
 
 impl place::Ask for Asked<'_> {
@@ -163,9 +161,7 @@ impl place::Ask for Asked<'_> {
 
     fn measured(&mut self) -> Option<Measured> {
         self.wait();
-        let mut measured = self.answer.take();
-        self.processes = measured.as_mut().map(foreign::taken);
-        measured
+        self.answer.clone()
     }
 
     fn over(&mut self, jobs: &[JobKey]) -> Vec<JobKey> {

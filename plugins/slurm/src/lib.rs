@@ -11,6 +11,7 @@
 //! Nothing here starts a thread, changes the process, prints, resolves a name or sends an RPC.
 
 pub mod accounting;
+mod c_string;
 pub mod daemon;
 #[doc(hidden)]
 pub mod export;

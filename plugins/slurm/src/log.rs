@@ -8,7 +8,7 @@ use std::fmt::Display;
 
 use log::{Level, LevelFilter, Log, Metadata, Record};
 
-use crate::text::c_string;
+use crate::c_string::c_string;
 
 struct Slurm;
 
