@@ -6,9 +6,11 @@ pub(crate) mod patience;
 pub mod running;
 pub mod step;
 
+use std::fmt;
 use std::fs::{self, File};
 use std::io::{self, Read};
 use std::path::Path;
+use std::str::FromStr;
 
 use image::Image;
 
@@ -21,6 +23,30 @@ pub(crate) const LONGEST_TITLE: u64 = 64;
 
 /// No /proc/PID/stat is longer.
 const LONGEST_STAT: u64 = 4096;
+
+/// A process that is remembered: a number can be reused, but not together with the same start time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Process {
+    /// The process's number.
+    pub pid: u32,
+    /// When it started, in ticks since the machine booted.
+    pub start: u64,
+}
+
+impl fmt::Display for Process {
+    fn fmt(&self, out: &mut fmt::Formatter) -> fmt::Result {
+        write!(out, "{} {}", self.pid, self.start)
+    }
+}
+
+impl FromStr for Process {
+    type Err = ();
+
+    fn from_str(text: &str) -> Result<Self, ()> {
+        let (pid, start) = text.split_once(' ').ok_or(())?;
+        Ok(Process { pid: pid.parse().map_err(|_| ())?, start: start.parse().map_err(|_| ())? })
+    }
+}
 
 /// Values from /proc/PID/stat, with the numbers of the fields in proc_pid_stat(5).
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -11,11 +11,11 @@
 //! Nothing here starts a thread, changes the process, prints, resolves a name or sends an RPC.
 
 pub mod accounting;
-mod c_string;
 pub mod daemon;
 #[doc(hidden)]
 pub mod export;
 pub mod guard;
+mod line;
 pub mod log;
 mod packed;
 pub mod shared_page;

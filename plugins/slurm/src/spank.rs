@@ -5,7 +5,7 @@ use std::marker::PhantomData;
 
 use slurm_sys::spank_t;
 
-use crate::c_string::c_string;
+use crate::line::c_string;
 use crate::text;
 
 /// Longest value of a variable that is read.

@@ -3,7 +3,7 @@
 use std::ffi::{CStr, c_char};
 use std::ptr::NonNull;
 
-use crate::c_string::c_string;
+use crate::line::c_string;
 
 /// The bytes of a C string; `None` for a null pointer.
 ///

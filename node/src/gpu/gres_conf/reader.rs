@@ -11,20 +11,7 @@ use crate::gpu::roots::MOST;
 use gpushare::text::hostlist;
 
 /// The keys of a GRES (gres.c `_gres_options`).
-const KEYS: [&str; 12] = [
-    "AutoDetect",
-    "Count",
-    "CPUs",
-    "Cores",
-    "File",
-    "Files",
-    "Flags",
-    "Link",
-    "Links",
-    "MultipleFiles",
-    "Name",
-    "Type",
-];
+const KEYS: &str = "AutoDetect Count CPUs Cores File Files Flags Link Links MultipleFiles Name Type";
 
 type Fields<'a> = [(&'a str, &'a str)];
 
@@ -154,7 +141,7 @@ fn gpus(fields: &Fields) -> Result<Option<Line>, Problem> {
     if !is_gpu(fields) {
         return Ok(None);
     }
-    if !fields.iter().all(|(name, _)| KEYS.iter().any(|key| key.eq_ignore_ascii_case(name))) {
+    if !fields.iter().all(|(name, _)| KEYS.split(' ').any(|key| key.eq_ignore_ascii_case(name))) {
         return Err(Problem::Line);
     }
     let paths = |value: &str| {
