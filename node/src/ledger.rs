@@ -30,6 +30,7 @@ mod alive;
 mod count;
 mod entry;
 pub mod figures;
+mod lock;
 mod note;
 mod old;
 
@@ -37,13 +38,14 @@ pub use alive::{extern_step_above, is_gone};
 pub use count::Event;
 pub(crate) use entry::one_line;
 pub use entry::{Damage, Entry, Given, Holding, Witness};
+pub(crate) use lock::take_lock;
 pub(crate) use note::read_note;
 
 use crate::config::RUN_DIR;
 use gpushare::root_file;
 use gpushare::root_folder::{self, FolderError};
 use std::fmt;
-use std::fs::{self, File, TryLockError};
+use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -54,8 +56,6 @@ use crate::job::JobKey;
 const JOBS: &str = "jobs";
 /// No entry is longer; a longer file is garbage.
 const LONGEST: u64 = 16 << 10;
-/// How often to try again to get a lock that is taken.
-const LOCK_PAUSE: Duration = Duration::from_millis(2);
 /// How many files of one name `garbage/` keeps; further ones are deleted.
 const MOST_ASIDE: u32 = 100;
 
@@ -127,16 +127,8 @@ impl Ledger {
         let path = self.dir.join("lock");
         let failed = |error| LedgerError::Lock(path.clone(), error);
         let file = root_file::open(&path).map_err(failed)?;
-        let start = Instant::now();
-        loop {
-            match file.try_lock() {
-                Ok(()) => break,
-                Err(TryLockError::Error(error)) => return Err(failed(error)),
-                Err(TryLockError::WouldBlock) if start.elapsed() >= wait => {
-                    return Err(LedgerError::Busy(path, wait));
-                }
-                Err(TryLockError::WouldBlock) => std::thread::sleep(LOCK_PAUSE),
-            }
+        if !take_lock(&file, Instant::now() + wait).map_err(failed)? {
+            return Err(LedgerError::Busy(path, wait));
         }
         let locked = Locked { ledger: self, _lock: file };
         locked.make_folder(JOBS)?;

@@ -96,16 +96,6 @@ pub fn start_time(proc: &Path, pid: u32) -> io::Result<Option<u64>> {
     Ok(stat(proc, pid)?.map(|stat| stat.start))
 }
 
-/// The lowest and the highest of its users: real, effective, saved and for files. They differ if the process has
-/// changed its user.
-///
-/// # Errors
-/// /proc can't be read.
-pub(crate) fn users(proc: &Path, pid: u32) -> io::Result<Option<(u32, u32)>> {
-    let status = status(proc, pid)?;
-    Ok(ids(&status, "Uid:").min().zip(ids(&status, "Uid:").max()))
-}
-
 /// Its real user and group. A program that a user starts keeps that user, whatever rights it has.
 ///
 /// # Errors
@@ -171,6 +161,7 @@ fn job_in(title: &[u8]) -> Option<u32> {
 
 #[cfg(test)]
 mod tests {
+    use super::step::users;
     use super::*;
 
     #[test]

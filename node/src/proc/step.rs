@@ -3,11 +3,12 @@
 
 use std::cell::OnceCell;
 use std::collections::HashMap;
+use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::proc::cgroup::job_folder;
 use crate::proc::running::{Place, Running};
-use crate::proc::{STEPD, Stat, beginning, stat, step_daemons, users};
+use crate::proc::{STEPD, Stat, beginning, ids, stat, status, step_daemons};
 
 /// How the kernel truncates the names of NVIDIA's MPS server and its control daemon.
 const MPS: &[u8] = b"nvidia-cuda-mps";
@@ -94,6 +95,16 @@ impl<'a> Finder<'a> {
     fn is_roots(&self, pid: u32) -> bool {
         users(self.proc, pid).is_ok_and(|users| users == Some((0, 0)))
     }
+}
+
+/// The lowest and the highest of its users: real, effective, saved and for files. They differ if the process has
+/// changed its user.
+///
+/// # Errors
+/// /proc can't be read.
+pub(crate) fn users(proc: &Path, pid: u32) -> io::Result<Option<(u32, u32)>> {
+    let status = status(proc, pid)?;
+    Ok(ids(&status, "Uid:").min().zip(ids(&status, "Uid:").max()))
 }
 
 /// Whether a process is in the session of a user other than root, by the text of its cgroups.
