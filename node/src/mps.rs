@@ -85,8 +85,8 @@ pub struct Started {
     pub mode: Option<Trouble>,
 }
 
-/// Makes sure that the daemon of a job's share runs, answers and has the limits. Returns the daemon that was started for
-/// that; `None` if the job's daemon was already running, or if the job needs none or has ended.
+/// Makes sure that the daemon of a job's share runs, answers and has the limits. Returns the daemon that was started
+/// for that; `None` if the job's daemon was already running, or if the job needs none or has ended.
 ///
 /// # Errors
 /// The job can't have a daemon.

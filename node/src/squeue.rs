@@ -26,8 +26,8 @@ const UNKNOWN: &str = "Invalid job id specified";
 /// States of a job that has ended, as squeue's `%T` writes them (Slurm's `job_state_string()`).
 const ENDED: &str =
     "BOOT_FAIL CANCELLED COMPLETED DEADLINE FAILED NODE_FAIL OUT_OF_MEMORY PREEMPTED REVOKED TIMEOUT";
-/// States of a job that has its nodes; the epilog of one in the last may still run. All other jobs wait or have ended: a
-/// held one may be in the state `REQUEUE_HOLD`, `SPECIAL_EXIT` or `RESV_DEL_HOLD`.
+/// States of a job that has its nodes; in the last its epilog may still run. All other jobs wait or have ended: a held
+/// one may be in the state `REQUEUE_HOLD`, `SPECIAL_EXIT` or `RESV_DEL_HOLD`.
 const HOLDING: &str = "RUNNING SUSPENDED STOPPED CONFIGURING SIGNALING STAGE_OUT RESIZING EXPEDITING POWER_UP_NODE \
                        COMPLETING";
 
