@@ -29,6 +29,7 @@
 mod alive;
 mod count;
 mod entry;
+pub mod extern_step;
 pub mod figures;
 mod lock;
 mod note;
@@ -276,22 +277,6 @@ impl Locked<'_> {
         self.mark(entry.unwrap_or_else(|| Entry::without_gpus(key, user_id)), reason)
     }
 
-    /// The same by the job's extern step, which doesn't know which start of the job it belongs to (Slurm tells no
-    /// slurmstepd). With `PrologFlags=RunInJob` the prolog comes after it, and knows the mark by `witness`.
-    ///
-    /// # Errors
-    /// As for `fail`.
-    pub fn fail_as(
-        &self,
-        witness: Option<Witness>,
-        (job_id, user_id): (u32, u32),
-        reason: &str,
-    ) -> Result<(), LedgerError> {
-        let entry = self.entry_if(job_id, |entry| entry.user_id == user_id && entry.may_be_of(witness))?;
-        let entry = entry.unwrap_or_else(|| Entry::without_gpus(JobKey { id: job_id, restart: 0 }, user_id));
-        self.mark(Entry { witness, ..entry }, reason)
-    }
-
     /// A job's entry, if it is the wanted one. What isn't an entry counts for nothing.
     ///
     /// # Errors
@@ -312,18 +297,6 @@ impl Locked<'_> {
             self.count(&[Event::Failed]);
         }
         Ok(())
-    }
-
-    /// Records the process that lives as long as a start of a job: the slurmstepd of its extern step. Does nothing for
-    /// a start that is over.
-    ///
-    /// # Errors
-    /// The entry can't be read or written.
-    pub fn witness(&self, key: JobKey, witness: Witness) -> Result<(), LedgerError> {
-        match self.ledger.find(key.id)? {
-            Some(entry) if entry.key == key => self.record(&Entry { witness: Some(witness), ..entry }),
-            _ => Ok(()),
-        }
     }
 
     /// Removes all that the ledger has about a job's start `up_to` and earlier ones, or about any start if `up_to` is

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use gpushare_node::config::{NodeConfig, Nodes};
 use gpushare_node::gpu::Roots;
 use gpushare_node::job::{JobKey, NodeJob, Noted};
-use gpushare_node::ledger::{Ledger, Witness};
+use gpushare_node::ledger::{Ledger, Witness, extern_step};
 use gpushare_node::nvml::answer::Measured;
 use gpushare_node::place::{self, Ask, Node, Placed};
 
@@ -66,7 +66,7 @@ fn filled(config: &NodeConfig, folder: &Path, entries: u32, now: u64) -> Result<
     for id in 1..=entries {
         place(config, &ledger, &job(id, 2000 + id % USERS), now)?;
         let witness = Witness { pid: std::process::id(), start: 1 };
-        ledger.lock(SOON)?.witness(JobKey { id, restart: 0 }, witness)?;
+        extern_step::note(&ledger.lock(SOON)?, JobKey { id, restart: 0 }, witness)?;
     }
     Ok(Side { ledger, times: Vec::with_capacity(ROUNDS) })
 }
