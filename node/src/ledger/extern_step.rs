@@ -15,9 +15,9 @@ pub fn note(locked: &Locked, key: JobKey, witness: Witness) -> Result<(), Ledger
     }
 }
 
-/// Marks a job as one that can't run here, like [`Locked::fail`]. The extern step doesn't know which start of the job it
-/// belongs to (Slurm tells no slurmstepd). With `PrologFlags=RunInJob` the prolog comes after it, and knows the mark by
-/// `witness`.
+/// Marks a job as one that can't run here, like [`Locked::fail`]. The extern step doesn't know which start of the job
+/// it belongs to (Slurm tells no slurmstepd). With `PrologFlags=RunInJob` the prolog comes after it, and knows the mark
+/// by `witness`.
 ///
 /// # Errors
 /// As for `fail`.
