@@ -12,7 +12,7 @@ use gpushare::text::{hostlist, print::counted};
 use gpushare_machine::config::Config;
 use gpushare_node::config::Placement;
 use gpushare_node::ledger::Ledger;
-use gpushare_node::mps::others;
+use gpushare_node::mps::others::others;
 
 use crate::slurm::file::ConfFile;
 use crate::slurm::{self, Reach, Slurm};

@@ -35,7 +35,6 @@
 //! with the share and a weight below 2^37, memory below 2^64, so nothing overflows.
 
 use std::cmp::{Ordering, Reverse};
-use std::fmt;
 
 use crate::config::{NodeConfig, Overcommit, Packing, UserMix};
 use crate::nvml::answer::GpuState;
@@ -308,21 +307,6 @@ impl PartialEq for Fraction {
 }
 
 impl Eq for Fraction {}
-
-impl fmt::Display for Reason {
-    /// Completes "chosen by".
-    fn fmt(&self, out: &mut fmt::Formatter) -> fmt::Result {
-        out.write_str(match self {
-            Reason::Only => "being the only one",
-            Reason::UserMix => "UserMix",
-            Reason::Assigned => "the units assigned",
-            Reason::Size => "size",
-            Reason::Load => "memory in use and utilization",
-            Reason::Users => "the number of users",
-            Reason::Index => "index, all else being equal",
-        })
-    }
-}
 
 #[cfg(test)]
 mod tests;

@@ -1,6 +1,8 @@
 //! Runs other programs and reads their answers: without a shell, with only the given environment, a deadline, and a
 //! limit on the length of an answer.
 
+pub mod pieces;
+
 use std::io::{self, Read, Write};
 use std::os::fd::AsFd;
 use std::os::unix::process::CommandExt;
@@ -130,22 +132,6 @@ impl Asked {
             output.len() <= longest
         })?;
         Ok((status, output, complaints))
-    }
-
-    /// Passes on the output piece by piece, of any length, as long as the program is never silent for longer than
-    /// `patience`. Returns how the program ended, and its standard error.
-    ///
-    /// # Errors
-    /// As [`Asked::answer`].
-    pub fn pieces(
-        mut self,
-        patience: Duration,
-        mut take: impl FnMut(&[u8]),
-    ) -> Result<(ExitStatus, Vec<u8>), AskError> {
-        self.read(patience, true, &mut vec![0; 64 << 10], &mut |some| {
-            take(some);
-            true
-        })
     }
 
     /// `take` returns whether more output is allowed. With `renew`, the time starts again with every piece.

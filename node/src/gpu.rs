@@ -11,11 +11,11 @@ mod device;
 pub mod drained;
 pub mod driver;
 pub mod drm;
-mod files;
 pub mod foreign;
 pub mod gres_conf;
 mod inventory;
 pub mod mig;
+pub mod pci;
 mod roots;
 
 use std::io;
@@ -26,8 +26,7 @@ use crate::config::{NodeConfig, units as units_of};
 pub use device::{Device, DeviceNumber, Gpu, is_same_pci};
 pub use drained::Drain;
 pub use driver::{is_in_mig_mode, is_loaded, is_uuid, known_to_the_driver};
-pub use files::Files;
-pub use gres_conf::GresConfError;
+pub use gres_conf::{Files, GresConfError};
 pub use inventory::{Detail, Inventory, Unfit, inventory};
 pub use roots::Roots;
 

@@ -27,21 +27,25 @@
 //! moved it at once, each could get its own lock.
 
 mod alive;
+mod count;
 mod entry;
-mod figures;
+pub mod extern_step;
+pub mod figures;
+mod lock;
 mod note;
 mod old;
 
 pub use alive::{extern_step_above, is_gone};
+pub use count::Event;
 pub(crate) use entry::one_line;
 pub use entry::{Damage, Entry, Given, Holding, Witness};
-pub use figures::{Counts, Event, Used, after_look};
+pub(crate) use lock::take_lock;
 pub(crate) use note::read_note;
 
 use crate::config::RUN_DIR;
 use gpushare::{root_file, root_folder, root_folder::FolderError};
 use std::fmt;
-use std::fs::{self, File, TryLockError};
+use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -52,8 +56,6 @@ use crate::job::JobKey;
 const JOBS: &str = "jobs";
 /// No entry is longer; a longer file is garbage.
 const LONGEST: u64 = 16 << 10;
-/// How often to try again to get a lock that is taken.
-const LOCK_PAUSE: Duration = Duration::from_millis(2);
 /// How many files of one name `garbage/` keeps; further ones are deleted.
 const MOST_ASIDE: u32 = 100;
 
@@ -125,16 +127,8 @@ impl Ledger {
         let path = self.dir.join("lock");
         let failed = |error| LedgerError::Lock(path.clone(), error);
         let file = root_file::open(&path).map_err(failed)?;
-        let start = Instant::now();
-        loop {
-            match file.try_lock() {
-                Ok(()) => break,
-                Err(TryLockError::Error(error)) => return Err(failed(error)),
-                Err(TryLockError::WouldBlock) if start.elapsed() >= wait => {
-                    return Err(LedgerError::Busy(path, wait));
-                }
-                Err(TryLockError::WouldBlock) => std::thread::sleep(LOCK_PAUSE),
-            }
+        if !take_lock(&file, Instant::now() + wait).map_err(failed)? {
+            return Err(LedgerError::Busy(path, wait));
         }
         let locked = Locked { ledger: self, _lock: file };
         locked.make_folder(JOBS)?;
@@ -282,22 +276,6 @@ impl Locked<'_> {
         self.mark(entry.unwrap_or_else(|| Entry::without_gpus(key, user_id)), reason)
     }
 
-    /// The same by the job's extern step, which doesn't know which start of the job it belongs to (Slurm tells no
-    /// slurmstepd). With `PrologFlags=RunInJob` the prolog comes after it, and knows the mark by `witness`.
-    ///
-    /// # Errors
-    /// As for `fail`.
-    pub fn fail_as(
-        &self,
-        witness: Option<Witness>,
-        (job_id, user_id): (u32, u32),
-        reason: &str,
-    ) -> Result<(), LedgerError> {
-        let entry = self.entry_if(job_id, |entry| entry.user_id == user_id && entry.may_be_of(witness))?;
-        let entry = entry.unwrap_or_else(|| Entry::without_gpus(JobKey { id: job_id, restart: 0 }, user_id));
-        self.mark(Entry { witness, ..entry }, reason)
-    }
-
     /// A job's entry, if it is the wanted one. What isn't an entry counts for nothing.
     ///
     /// # Errors
@@ -318,18 +296,6 @@ impl Locked<'_> {
             self.count(&[Event::Failed]);
         }
         Ok(())
-    }
-
-    /// Records the process that lives as long as a start of a job: the slurmstepd of its extern step. Does nothing for
-    /// a start that is over.
-    ///
-    /// # Errors
-    /// The entry can't be read or written.
-    pub fn witness(&self, key: JobKey, witness: Witness) -> Result<(), LedgerError> {
-        match self.ledger.find(key.id)? {
-            Some(entry) if entry.key == key => self.record(&Entry { witness: Some(witness), ..entry }),
-            _ => Ok(()),
-        }
     }
 
     /// Removes all that the ledger has about a job's start `up_to` and earlier ones, or about any start if `up_to` is

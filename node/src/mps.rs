@@ -22,8 +22,8 @@ mod control;
 mod daemon;
 mod error;
 mod folder;
-mod inspect;
-mod others;
+pub mod inspect;
+pub mod others;
 mod process;
 mod reach;
 mod readback;
@@ -35,13 +35,12 @@ mod startup;
 mod unit;
 
 pub use error::{MpsError, UNREAD};
-pub use inspect::{Seen, seen, sessions, try_out};
-pub use others::{Other, others};
 pub use reach::{Reach, SocketError, Unreachable, reach};
 pub use startup::How;
 
 use crate::nvml::Trouble;
 use daemon::{Found, LockedDaemon};
+use record::DaemonRecord;
 
 /// Prologs hold the ledger's lock for milliseconds.
 const LOCK_WAIT: Duration = Duration::from_secs(5);
@@ -71,18 +70,6 @@ fn lock_wait(config: &NodeConfig) -> Duration {
     LEAST_LOCK_WAIT.max(LOCK_TIMES * config.mps_timeout)
 }
 
-/// What was done for a job.
-#[derive(Debug)]
-#[must_use]
-pub enum Prepared {
-    /// It needs no daemon, or has ended.
-    None,
-    /// Its daemon was already running.
-    There,
-    /// A daemon was started.
-    Started(Started),
-}
-
 /// A daemon that was just started.
 #[derive(Debug)]
 pub struct Started {
@@ -98,21 +85,22 @@ pub struct Started {
     pub mode: Option<Trouble>,
 }
 
-/// Makes sure that the daemon of a job's share runs, answers and has the limits.
+/// Makes sure that the daemon of a job's share runs, answers and has the limits. Returns the daemon that was started
+/// for that; `None` if the job's daemon was already running, or if the job needs none or has ended.
 ///
 /// # Errors
 /// The job can't have a daemon.
-pub fn prepare(config: &NodeConfig, ledger: &Ledger, entry: &Entry) -> Result<Prepared, MpsError> {
+pub fn prepare(config: &NodeConfig, ledger: &Ledger, entry: &Entry) -> Result<Option<Started>, MpsError> {
     let (Some(daemon), Some(limits), Some(gpu)) =
         (Daemon::of(entry, config.mps), Limits::of(entry, config), entry.share_gpu())
     else {
-        return Ok(Prepared::None);
+        return Ok(None);
     };
     ledger.note_daemon_folder(&config.mps_dir, LOCK_WAIT)?;
     let locked = folder::lock(&config.mps_dir, daemon, lock_wait(config), config.mps_timeout)?;
     let mut locked_daemon = LockedDaemon { config, daemon, state: locked.state(), locked };
     if users(ledger, daemon, None)?.iter().all(|job| job.key != entry.key) {
-        return Ok(Prepared::None);
+        return Ok(None);
     }
     let mut healed = None;
     let found = locked_daemon.find();
@@ -127,9 +115,8 @@ pub fn prepare(config: &NodeConfig, ledger: &Ledger, entry: &Entry) -> Result<Pr
                 // The job's epilog doesn't wait for the lock.
                 if users(ledger, daemon, None)?.is_empty() {
                     locked_daemon.finish(ledger)?;
-                    return Ok(Prepared::None);
                 }
-                return Ok(Prepared::There);
+                return Ok(None);
             }
             Err(why) => {
                 let others = keys(&users(ledger, daemon, Some(entry.key))?);
@@ -167,10 +154,10 @@ pub fn prepare(config: &NodeConfig, ledger: &Ledger, entry: &Entry) -> Result<Pr
     // As above.
     if users(ledger, daemon, None)?.is_empty() {
         locked_daemon.finish(ledger)?;
-        return Ok(Prepared::None);
+        return Ok(None);
     }
     let mode = locked_daemon.make_exclusive(gpu).err();
-    Ok(Prepared::Started(Started { daemon, pid: process.pid, how, healed, mode }))
+    Ok(Some(Started { daemon, pid: process.pid, how, healed, mode }))
 }
 
 /// A daemon that was ended, or that should have been.
@@ -268,6 +255,21 @@ fn keys(entries: &[Entry]) -> Vec<JobKey> {
 /// The limits of a daemon that serves these jobs.
 fn limits_for(entries: &[Entry], config: &NodeConfig) -> Option<Limits> {
     entries.iter().filter_map(|entry| Limits::of(entry, config)).reduce(Limits::with)
+}
+
+/// The sessions of all daemons that were started and may still have servers. `None` if gpushare starts none, and for
+/// users other than root, who can't see all.
+pub fn sessions(config: &NodeConfig) -> Option<Vec<u32>> {
+    if config.mps == Mps::Off || crate::user_id() != Some(0) {
+        return None;
+    }
+    let mut sessions = Vec::new();
+    for daemon in daemons(config) {
+        for process in DaemonRecord::of(&daemon.folder(&config.mps_dir)).processes {
+            sessions.push(process.pid);
+        }
+    }
+    Some(sessions)
 }
 
 /// Every daemon that has a directory.

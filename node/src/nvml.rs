@@ -18,6 +18,7 @@ use ask::{LATE, command, late, said, set};
 
 pub mod answer;
 mod ask;
+pub mod printed;
 mod reading;
 mod remembered;
 

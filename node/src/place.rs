@@ -68,19 +68,6 @@ pub trait Ask {
     fn over(&mut self, jobs: &[JobKey]) -> Vec<JobKey>;
 }
 
-/// Asks nothing.
-impl Ask for () {
-    fn wait(&mut self) {}
-
-    fn measured(&mut self) -> Option<Measured> {
-        None
-    }
-
-    fn over(&mut self, _: &[JobKey]) -> Vec<JobKey> {
-        Vec::new()
-    }
-}
-
 /// The result for a job.
 #[derive(Debug)]
 #[must_use]

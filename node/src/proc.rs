@@ -3,11 +3,14 @@
 pub mod cgroup;
 pub mod image;
 pub(crate) mod patience;
+pub mod running;
 pub mod step;
 
+use std::fmt;
 use std::fs::{self, File};
 use std::io::{self, Read};
 use std::path::Path;
+use std::str::FromStr;
 
 use image::Image;
 
@@ -20,6 +23,30 @@ pub(crate) const LONGEST_TITLE: u64 = 64;
 
 /// No /proc/PID/stat is longer.
 const LONGEST_STAT: u64 = 4096;
+
+/// A process that is remembered: a number can be reused, but not together with the same start time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Process {
+    /// The process's number.
+    pub pid: u32,
+    /// When it started, in ticks since the machine booted.
+    pub start: u64,
+}
+
+impl fmt::Display for Process {
+    fn fmt(&self, out: &mut fmt::Formatter) -> fmt::Result {
+        write!(out, "{} {}", self.pid, self.start)
+    }
+}
+
+impl FromStr for Process {
+    type Err = ();
+
+    fn from_str(text: &str) -> Result<Self, ()> {
+        let (pid, start) = text.split_once(' ').ok_or(())?;
+        Ok(Process { pid: pid.parse().map_err(|_| ())?, start: start.parse().map_err(|_| ())? })
+    }
+}
 
 /// Values from /proc/PID/stat, with the numbers of the fields in proc_pid_stat(5).
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -67,16 +94,6 @@ fn parse(bytes: &[u8]) -> Option<Stat> {
 /// /proc can't be read.
 pub fn start_time(proc: &Path, pid: u32) -> io::Result<Option<u64>> {
     Ok(stat(proc, pid)?.map(|stat| stat.start))
-}
-
-/// The lowest and the highest of its users: real, effective, saved and for files. They differ if the process has
-/// changed its user.
-///
-/// # Errors
-/// /proc can't be read.
-pub(crate) fn users(proc: &Path, pid: u32) -> io::Result<Option<(u32, u32)>> {
-    let status = status(proc, pid)?;
-    Ok(ids(&status, "Uid:").min().zip(ids(&status, "Uid:").max()))
 }
 
 /// Its real user and group. A program that a user starts keeps that user, whatever rights it has.
@@ -144,6 +161,7 @@ fn job_in(title: &[u8]) -> Option<u32> {
 
 #[cfg(test)]
 mod tests {
+    use super::step::users;
     use super::*;
 
     #[test]

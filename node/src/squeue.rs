@@ -24,35 +24,12 @@ const FOLDERS: [&str; 3] = ["/usr/bin", "/usr/local/bin", "/opt/slurm/bin"];
 /// squeue's answer for a job that slurmctld has forgotten (ESLURM_INVALID_JOB_ID).
 const UNKNOWN: &str = "Invalid job id specified";
 /// States of a job that has ended, as squeue's `%T` writes them (Slurm's `job_state_string()`).
-pub const ENDED: [&str; 10] = [
-    "BOOT_FAIL",
-    "CANCELLED",
-    "COMPLETED",
-    "DEADLINE",
-    "FAILED",
-    "NODE_FAIL",
-    "OUT_OF_MEMORY",
-    "PREEMPTED",
-    "REVOKED",
-    "TIMEOUT",
-];
-
-/// States of a job that has its nodes. All other jobs wait or have ended: a held one may be in the state
-/// `REQUEUE_HOLD`, `SPECIAL_EXIT` or `RESV_DEL_HOLD`.
-pub const HOLDING: [&str; 10] = [
-    "RUNNING",
-    "SUSPENDED",
-    "STOPPED",
-    "CONFIGURING",
-    "SIGNALING",
-    "STAGE_OUT",
-    "RESIZING",
-    "EXPEDITING",
-    "POWER_UP_NODE",
-    COMPLETING,
-];
-/// Its epilog may still run.
-pub const COMPLETING: &str = "COMPLETING";
+const ENDED: &str =
+    "BOOT_FAIL CANCELLED COMPLETED DEADLINE FAILED NODE_FAIL OUT_OF_MEMORY PREEMPTED REVOKED TIMEOUT";
+/// States of a job that has its nodes; in the last its epilog may still run. All other jobs wait or have ended: a held
+/// one may be in the state `REQUEUE_HOLD`, `SPECIAL_EXIT` or `RESV_DEL_HOLD`.
+const HOLDING: &str = "RUNNING SUSPENDED STOPPED CONFIGURING SIGNALING STAGE_OUT RESIZING EXPEDITING POWER_UP_NODE \
+                       COMPLETING";
 
 gpushare::errors! {
     /// Why slurmctld's answer is unknown.
@@ -123,8 +100,9 @@ fn is_over(answer: &Output, job_id: u32, node: &str) -> Result<bool, Unanswered>
     };
     let is_elsewhere = !nodes.is_empty() && hostlist::contains(nodes, node) == Some(false);
     // A state that no release has yet counts as alive, if the job has nodes.
-    let waits = !HOLDING.contains(&state) && nodes.is_empty();
-    Ok(waits || ENDED.contains(&state) || is_elsewhere)
+    let is_in = |states: &str| states.split(' ').any(|known| known == state);
+    let waits = !is_in(HOLDING) && nodes.is_empty();
+    Ok(waits || is_in(ENDED) || is_elsewhere)
 }
 
 #[cfg(test)]

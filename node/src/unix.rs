@@ -293,26 +293,8 @@ fn stat_unasked(number: libc::c_int) -> io::Result<libc::statx> {
 ///
 /// # Errors
 /// poll(2) refuses. A signal isn't an error: neither file can be read yet then.
-#[doc(alias = "poll")]
 pub fn wait_readable(files: [Option<BorrowedFd>; 2], time: Duration) -> io::Result<[bool; 2]> {
-    // poll(2) ignores negative numbers.
-    let wanted = |file: &Option<BorrowedFd>| libc::pollfd {
-        fd: file.map_or(-1, |file| file.as_raw_fd()),
-        events: libc::POLLIN,
-        revents: 0,
-    };
-    let mut polled = [wanted(&files[0]), wanted(&files[1])];
-    // Rounded up, because 0 would not wait at all.
-    let milliseconds = i32::try_from(time.as_micros().div_ceil(1000)).unwrap_or(i32::MAX);
-    // SAFETY: poll(2) reads and writes as many pollfds as the array has, and the array lives until the call is over.
-    let result = unsafe { libc::poll(polled.as_mut_ptr(), 2, milliseconds) };
-    match result {
-        -1 => match io::Error::last_os_error() {
-            error if error.kind() == io::ErrorKind::Interrupted => Ok([false, false]),
-            error => Err(error),
-        },
-        _ => Ok(polled.map(|file| file.revents != 0)),
-    }
+    poll(files, libc::POLLIN, time)
 }
 
 /// Waits until nobody can write to a pipe any more, and isn't woken by what is written. Returns whether that is so.
@@ -321,16 +303,29 @@ pub fn wait_readable(files: [Option<BorrowedFd>; 2], time: Duration) -> io::Resu
 /// poll(2) refuses. A signal isn't an error.
 pub fn wait_closed(pipe: BorrowedFd, time: Duration) -> io::Result<bool> {
     // With no event asked for, poll(2) still tells of POLLHUP.
-    let mut polled = libc::pollfd { fd: pipe.as_raw_fd(), events: 0, revents: 0 };
+    poll([Some(pipe)], 0, time).map(|[is_closed]| is_closed)
+}
+
+/// Waits for one of these events, or an end, in each file. Returns in which it came; a signal ends the wait too.
+fn poll<const N: usize>(
+    files: [Option<BorrowedFd>; N],
+    events: libc::c_short,
+    time: Duration,
+) -> io::Result<[bool; N]> {
+    // poll(2) ignores negative numbers.
+    let number = |file: Option<BorrowedFd>| file.map_or(-1, |file| file.as_raw_fd());
+    let mut polled = files.map(|file| libc::pollfd { fd: number(file), events, revents: 0 });
+    // Rounded up, because 0 would not wait at all.
     let milliseconds = i32::try_from(time.as_micros().div_ceil(1000)).unwrap_or(i32::MAX);
-    // SAFETY: poll(2) reads and writes one pollfd, which lives until the call is over.
-    match unsafe { libc::poll(&raw mut polled, 1, milliseconds) } {
-        -1 => match io::Error::last_os_error() {
-            error if error.kind() == io::ErrorKind::Interrupted => Ok(false),
-            error => Err(error),
-        },
-        found => Ok(found == 1),
+    let count = libc::nfds_t::try_from(N).map_err(|_| io::ErrorKind::InvalidInput)?;
+    // SAFETY: poll(2) reads and writes as many pollfds as the array has, and the array lives until the call is over.
+    if unsafe { libc::poll(polled.as_mut_ptr(), count, milliseconds) } < 0 {
+        let error = io::Error::last_os_error();
+        if error.kind() != io::ErrorKind::Interrupted {
+            return Err(error);
+        }
     }
+    Ok(polled.map(|file| file.revents != 0))
 }
 
 #[cfg(test)]

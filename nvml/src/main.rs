@@ -25,6 +25,7 @@ use std::time::Duration;
 
 use gpushare_node::gpu::{Roots, is_loaded};
 use gpushare_node::nvml::answer::Mode;
+use gpushare_node::nvml::printed::Printed;
 use nvml_wrapper::Nvml;
 use nvml_wrapper::enum_wrappers::device::ComputeMode;
 use nvml_wrapper::error::NvmlError;
@@ -109,7 +110,7 @@ fn run(order: Order) -> Result<String, RunError> {
     let nvml = ManuallyDrop::new(open(library.as_deref()).map_err(RunError::Nvml)?);
     match what {
         What::Measure { processes } => measure::all(&nvml, &Roots::system(), processes)
-            .map(|measured| measured.to_string())
+            .map(|measured| Printed(&measured).to_string())
             .map_err(RunError::Nvml),
         What::ComputeMode { uuid, mode } => {
             let set = set_compute_mode(&nvml, &uuid, mode);

@@ -5,9 +5,9 @@ use std::path::Path;
 
 use gpushare_node::gpu::{Roots, is_in_mig_mode, known_to_the_driver};
 use gpushare_node::nvml::answer::{GpuState, MOST_PROCESSES, Measured, Mode};
+use gpushare_node::proc::running::Running;
 use gpushare_node::proc::start_time;
 use gpushare_node::proc::step::Finder;
-use gpushare_node::proc::step::Running;
 use nvml_wrapper::enum_wrappers::device::ComputeMode;
 use nvml_wrapper::enums::device::{SampleValue, UsedGpuMemory};
 use nvml_wrapper::error::NvmlError;

@@ -1,19 +1,10 @@
-//! Why a prolog or epilog could not do its work, in one line that names the job.
+//! Why a prolog or epilog could not do its work.
 
 use gpushare::config::LoadError;
 use gpushare_node::job::JobError;
 use gpushare_node::ledger::LedgerError;
 use gpushare_node::mps::MpsError;
 use gpushare_node::place::PlaceError;
-
-gpushare::errors! {
-    /// What the line in the log says.
-    #[derive(Debug)]
-    pub enum RunError {
-        Environment { id: String, error: JobError } => "job {}: {error}", id.escape_debug();
-        Job { id: u32, why: WorkError } => "job {id}: {why}";
-    } from { NoJob(JobError) }
-}
 
 gpushare::errors! {
     /// What went wrong with a job.
@@ -28,5 +19,5 @@ gpushare::errors! {
         NotRoot(user_id: u32) =>
             "this epilog runs as user {user_id}, not as root, so a later job's prolog will release the share; \
              Slurm 24.11 to 25.11 starts some epilogs this way with PrologFlags=RunInJob";
-    } from { Load(LoadError), Place(PlaceError), Ledger(LedgerError) }
+    } from { Environment(JobError), Load(LoadError), Place(PlaceError), Ledger(LedgerError) }
 }

@@ -3,23 +3,12 @@
 use gpushare_node::config::ForeignProcesses;
 use gpushare_node::foreign::{Jobs, listed};
 use gpushare_node::ledger::Entry;
-use gpushare_node::nvml::answer::{GpuState, Measured};
+use gpushare_node::nvml::answer::Measured;
 use gpushare_node::place::Node;
 use gpushare_node::{foreign, mps};
 
 use super::error::WorkError;
 use super::fail;
-
-/// Takes out the processes and leaves the rest for the choice of a GPU, which doesn't need processes.
-pub fn taken(measured: &mut Measured) -> Measured {
-    let of = |gpu: &mut GpuState| GpuState {
-        uuid: gpu.uuid.clone(),
-        minor: gpu.minor,
-        running: std::mem::take(&mut gpu.running),
-        ..GpuState::default()
-    };
-    Measured { limits: false, gpus: measured.gpus.iter_mut().map(of).collect() }
-}
 
 /// Checks the GPUs that a job was just given. An error means that the job fails.
 ///

@@ -11,7 +11,7 @@ use gpushare_node::job::{JobKey, NodeJob, Noted, id_and_restart};
 use gpushare_node::ledger::{Entry, Ledger};
 use gpushare_node::memory;
 use gpushare_node::mps::service::Daemon;
-use gpushare_node::mps::{self, MpsError, Prepared};
+use gpushare_node::mps::{self, MpsError};
 use gpushare_node::nvml::Nvml;
 use gpushare_node::nvml::answer::Measured;
 use gpushare_node::place::{self, Node, Placed};
@@ -22,7 +22,7 @@ mod error;
 mod foreign;
 mod report;
 
-use error::{RunError, WorkError};
+use error::WorkError;
 
 /// Other prologs hold the ledger's lock for milliseconds.
 const LOCK_WAIT: Duration = Duration::from_secs(10);
@@ -33,34 +33,18 @@ const LAST_LOCK_WAIT: Duration = Duration::from_secs(2);
 pub fn prolog(program: &'static str) {
     // Of slurmd: the work's own parent is this process.
     let caller = std::os::unix::process::parent_id();
-    let work = || {
-        if let Err(error) = place(caller) {
-            log::error!("{error}");
-        }
-    };
-    run(program, false, work, |why| give_up(&format!("{program}: {why}")));
+    run(program, false, || place(caller), |why| give_up(&format!("{program}: {why}")));
 }
 
 /// Starts the MPS daemon of a job again, which has ended although the job runs. Needs `SLURM_JOB_ID`.
 pub fn heal(program: &'static str) {
-    let work = || {
-        if let Err(error) = restart_daemon() {
-            log::error!("{error}");
-        }
-    };
-    run(program, false, work, |_| Ok(()));
+    run(program, false, restart_daemon, |_| Ok(()));
 }
 
 /// Takes a job's GPU back. Needs the environment of slurmd's epilog.
 pub fn epilog(program: &'static str) {
     // A child would take as long as the work, which is then in files of root's in /run alone.
-    let alone = Ledger::system().is_alone();
-    let work = || {
-        if let Err(error) = release() {
-            log::error!("{error}");
-        }
-    };
-    run(program, alone, work, |_| Ok(()));
+    run(program, Ledger::system().is_alone(), release, |_| Ok(()));
 }
 
 /// Runs a program's work, in a child process if it isn't `alone`: it may hang or die, and `unfinished` gets the reason.
@@ -68,35 +52,31 @@ pub fn epilog(program: &'static str) {
 fn run(
     program: &'static str,
     alone: bool,
-    work: impl FnOnce() + std::panic::UnwindSafe,
-    unfinished: impl FnOnce(&Unfinished) -> Result<(), RunError>,
+    work: impl FnOnce() -> Result<(), WorkError> + std::panic::UnwindSafe,
+    unfinished: impl FnOnce(&Unfinished) -> Result<(), WorkError>,
 ) {
     report::start(program);
     gpushare_node::keep_files_private();
-    let work = || {
-        if std::panic::catch_unwind(work).is_err() {
-            log::error!("internal error, see the line before");
-        }
+    let work = || match std::panic::catch_unwind(work) {
+        Ok(result) => report::failure(result),
+        Err(_) => log::error!("internal error, see the line before"),
     };
     if alone {
         return work();
     }
     if let Err(why) = supervised(LONGEST, work) {
-        let id = variable("SLURM_JOB_ID").unwrap_or_default();
-        log::error!("job {}: {why}", id.escape_debug());
-        if let Err(error) = unfinished(&why) {
-            log::error!("{error}");
-        }
+        report::failure(Err(&why));
+        report::failure(unfinished(&why));
     }
 }
 
 /// Marks the job as failed if it has an entry: its MPS daemon may not be ready. Without an entry its steps can open no
 /// GPU of gpushare's.
-fn give_up(why: &str) -> Result<(), RunError> {
+fn give_up(why: &str) -> Result<(), WorkError> {
     let (id, restart) = id_and_restart(variable)?;
     let key = JobKey { id, restart: restart.unwrap_or(0) };
-    let marked = Ledger::system().fail_recorded(key, why, LAST_LOCK_WAIT);
-    marked.map(|_| ()).map_err(|error| RunError::Job { id, why: error.into() })
+    Ledger::system().fail_recorded(key, why, LAST_LOCK_WAIT)?;
+    Ok(())
 }
 
 /// The path of slurmd's slurm.conf, which slurmd passes to every prolog and epilog.
@@ -109,15 +89,8 @@ fn variable(name: &str) -> Option<String> {
     std::env::var_os(name).map(|value| value.to_string_lossy().into_owned())
 }
 
-fn place(caller: u32) -> Result<(), RunError> {
-    let job = NodeJob::read(variable).map_err(|error| match variable("SLURM_JOB_ID") {
-        Some(id) => RunError::Environment { id, error },
-        None => error.into(),
-    })?;
-    place_job(&job, caller).map_err(|why| RunError::Job { id: job.key.id, why })
-}
-
-fn place_job(job: &NodeJob, caller: u32) -> Result<(), WorkError> {
+fn place(caller: u32) -> Result<(), WorkError> {
+    let job = &NodeJob::read(variable)?;
     let slurm_conf = slurm_conf();
     let name = node_name();
     let config = config(&slurm_conf, name.as_deref())?;
@@ -139,7 +112,7 @@ fn place_job(job: &NodeJob, caller: u32) -> Result<(), WorkError> {
         name: name.as_deref(),
     };
     let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs());
-    let mut asked = Asked { node, nvml, slurm_conf: &slurm_conf, caller, answer: None, processes: None };
+    let mut asked = Asked { node, nvml, slurm_conf: &slurm_conf, caller, answer: None };
     let placed = place::place(node, job, &mut asked, now)?;
     report::placed(&placed);
     if let Placed::Now(entry, _) = &placed
@@ -148,7 +121,7 @@ fn place_job(job: &NodeJob, caller: u32) -> Result<(), WorkError> {
     {
         log::error!("job {}: its GPU memory is not limited: {error}", entry.key.id);
     }
-    if let (Placed::Now(entry, _), Some(seen), true) = (&placed, asked.processes, looks) {
+    if let (Placed::Now(entry, _), Some(seen), true) = (&placed, asked.answer, looks) {
         foreign::look(node, entry, &seen)?;
     }
     match &placed {
@@ -172,10 +145,8 @@ struct Asked<'a> {
     slurm_conf: &'a Path,
     /// The process that started the prolog.
     caller: u32,
-    /// NVML's answer, until it is used.
+    /// NVML's answer.
     answer: Option<Measured>,
-    /// What runs on the GPUs, after NVML has answered.
-    processes: Option<Measured>,
 }
 
 impl place::Ask for Asked<'_> {
@@ -190,9 +161,7 @@ impl place::Ask for Asked<'_> {
 
     fn measured(&mut self) -> Option<Measured> {
         self.wait();
-        let mut measured = self.answer.take();
-        self.processes = measured.as_mut().map(foreign::taken);
-        measured
+        self.answer.clone()
     }
 
     fn over(&mut self, jobs: &[JobKey]) -> Vec<JobKey> {
@@ -215,32 +184,25 @@ fn config(slurm_conf: &Path, node: Option<&str>) -> Result<NodeConfig, LoadError
     Ok(NodeConfig::load(&path, node)?.unwrap_or_default())
 }
 
-fn restart_daemon() -> Result<(), RunError> {
+fn restart_daemon() -> Result<(), WorkError> {
     let (id, _) = id_and_restart(variable)?;
     let ledger = Ledger::system();
-    let restart = || {
-        let config = config(&slurm_conf(), node_name().as_deref())?;
-        let Some(entry) = ledger.find(id)? else { return Ok(()) };
-        // The job's steps look for the daemon in the entry: not for one of another `Mps` or `MpsDir`.
-        let folder = Daemon::of(&entry, config.mps).map(|daemon| daemon.folder(&config.mps_dir));
-        if folder != entry.given.daemon {
-            return Ok(());
-        }
-        match mps::prepare(&config, &ledger, &entry).map_err(WorkError::NoDaemon)? {
-            Prepared::None | Prepared::There => {}
-            Prepared::Started(started) => report::started(id, &started),
-        }
-        Ok(())
-    };
-    restart().map_err(|why| RunError::Job { id, why })
+    let config = config(&slurm_conf(), node_name().as_deref())?;
+    let Some(entry) = ledger.find(id)? else { return Ok(()) };
+    // The job's steps look for the daemon in the entry: not for one of another `Mps` or `MpsDir`.
+    let folder = Daemon::of(&entry, config.mps).map(|daemon| daemon.folder(&config.mps_dir));
+    if folder == entry.given.daemon {
+        let started = mps::prepare(&config, &ledger, &entry).map_err(WorkError::NoDaemon)?;
+        report::started(id, started.as_ref());
+    }
+    Ok(())
 }
 
 /// Prepares the job's MPS daemon. Without one, the job fails or runs without MPS.
 fn prepare_mps(node: Node, entry: &Entry) -> Result<(), WorkError> {
     let error = match mps::prepare(node.config, node.ledger, entry) {
-        Ok(Prepared::None | Prepared::There) => return Ok(()),
-        Ok(Prepared::Started(started)) => {
-            report::started(entry.key.id, &started);
+        Ok(started) => {
+            report::started(entry.key.id, started.as_ref());
             return Ok(());
         }
         Err(error) => error,
@@ -261,12 +223,8 @@ fn fail(node: Node, entry: &Entry, why: WorkError) -> WorkError {
     }
 }
 
-fn release() -> Result<(), RunError> {
+fn release() -> Result<(), WorkError> {
     let (id, restart) = id_and_restart(variable)?;
-    release_job(id, restart).map_err(|why| RunError::Job { id, why })
-}
-
-fn release_job(id: u32, restart: Option<u32>) -> Result<(), WorkError> {
     let ledger = Ledger::system();
     if let Some(own) = gpushare_node::user_id().filter(|own| *own != 0) {
         return if ledger.knows(id) { Err(WorkError::NotRoot(own)) } else { Ok(()) };

@@ -2,6 +2,7 @@
 //! person who runs them by hand. They don't wait for a syslog that doesn't read: with the usual blocking client, a
 //! stopped journald would stop every job that has a share.
 
+use std::fmt::Display;
 use std::io::Write;
 use std::os::unix::net::UnixDatagram;
 
@@ -51,6 +52,15 @@ fn to_syslog(message: &[u8]) -> std::io::Result<usize> {
     socket.send_to(message, "/dev/log")
 }
 
+/// Reports why the work for a job is not done, if so; in one line that names the job.
+pub fn failure(result: Result<(), impl Display>) {
+    let Err(why) = result else { return };
+    match super::variable("SLURM_JOB_ID") {
+        Some(id) => log::error!("job {}: {why}", id.escape_debug()),
+        None => log::error!("{why}"),
+    }
+}
+
 /// Reports the result for a job.
 pub fn placed(placed: &Placed) {
     let Placed::Now(entry, notices) = placed else { return };
@@ -75,9 +85,9 @@ pub fn placed(placed: &Placed) {
     }
 }
 
-/// Reports a daemon that was started for a job.
-pub fn started(id: u32, started: &Started) {
-    let Started { daemon, pid, how, healed, mode } = started;
+/// Reports a daemon that was started for a job, if one was.
+pub fn started(id: u32, started: Option<&Started>) {
+    let Some(Started { daemon, pid, how, healed, mode }) = started else { return };
     let How { unit, notice, unread } = how;
     let unit = unit.as_ref().map_or_else(|| "without a unit".to_owned(), |unit| format!("unit {unit}"));
     log::info!("job {id}: MPS daemon {daemon} started, process {pid}, {unit}");

@@ -2,6 +2,7 @@
 //!
 //! Read as in Slurm's hostlist.c, including zero padding, but only with one pair of brackets in a name.
 
+pub mod names;
 pub mod whole;
 
 /// A number or a range of them, written with at least this many digits.
@@ -85,49 +86,6 @@ fn number(digits: &str) -> Option<usize> {
     if fits { digits.parse().ok() } else { None }
 }
 
-/// No cluster has more nodes.
-pub const MOST_NODES: usize = 1 << 17;
-
-/// The names of a list, in its order; omits what can't be read. `left` limits the number of steps, so that no
-/// expression can take all memory or all time.
-pub fn names(list: &str, left: &mut usize) -> Vec<String> {
-    read(list, left).0
-}
-
-/// The names, and whether these are all.
-fn read(list: &str, left: &mut usize) -> (Vec<String>, bool) {
-    let (mut names, mut whole) = (Vec::new(), true);
-    for word in split(list).into_iter().filter(|word| !word.is_empty()) {
-        whole &= expand_into(String::new(), word, left, &mut names);
-    }
-    (names, whole)
-}
-
-/// Handles any number of brackets in a name. Each step counts, even if it makes no name.
-fn expand_into(before: String, word: &str, left: &mut usize, names: &mut Vec<String>) -> bool {
-    let Some(less) = left.checked_sub(1) else { return false };
-    *left = less;
-    let Some((prefix, rest)) = word.split_once('[') else {
-        names.push(before + word);
-        return !word.contains(']');
-    };
-    let Some((inside, after)) = rest.split_once(']') else { return false };
-    let mut whole = true;
-    for range in inside.split(',').map(Range::parse) {
-        let Some(range) = range else {
-            whole = false;
-            continue;
-        };
-        for value in range.first..=range.last {
-            if *left == 0 {
-                return false;
-            }
-            whole &= expand_into(format!("{before}{prefix}{}", range.write(value)), after, left, names);
-        }
-    }
-    whole
-}
-
 #[cfg(test)]
 mod tests {
     use super::whole::{MOST, expand};
@@ -188,37 +146,6 @@ mod tests {
                 let name = format!("{head}{number}{tail}");
                 prop_assert_eq!(contains(&part, &name), Some(names.contains(&name)));
             }
-        }
-    }
-
-    #[test]
-    fn lists_are_names() {
-        for (list, expected) in [
-            ("", vec![]),
-            ("n1", vec!["n1"]),
-            ("a,b-2", vec!["a", "b-2"]),
-            ("n[1-3,07-08,12],x", vec!["n1", "n2", "n3", "n07", "n08", "n12", "x"]),
-            ("n[098-101]", vec!["n098", "n099", "n100", "n101"]),
-            ("r[1-2]n[0-1]-ib", vec!["r1n0-ib", "r1n1-ib", "r2n0-ib", "r2n1-ib"]),
-            ("n[1-", vec![]),
-            ("n[x-y]", vec![]),
-            ("n[3-1]", vec![]),
-        ] {
-            assert_eq!(names(list, &mut 100), expected, "{list}");
-        }
-    }
-
-    #[test]
-    fn no_list_is_endless() {
-        for (list, expected) in [
-            ("n[0-999999999]", 999),
-            ("n[0-99999][0-99999],m[0-99999]", 998),
-            ("n[0-999999999][", 0),
-            ("n[0-999999999][x-y]", 0),
-        ] {
-            let mut left = 1000;
-            assert_eq!((names(list, &mut left).len(), left), (expected, 0), "{list}");
-            assert_eq!(names("n1", &mut left), [""; 0]);
         }
     }
 }

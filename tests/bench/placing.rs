@@ -13,8 +13,9 @@ use std::time::{Duration, Instant};
 use gpushare_node::config::{NodeConfig, Nodes};
 use gpushare_node::gpu::Roots;
 use gpushare_node::job::{JobKey, NodeJob, Noted};
-use gpushare_node::ledger::{Ledger, Witness};
-use gpushare_node::place::{self, Node, Placed};
+use gpushare_node::ledger::{Ledger, Witness, extern_step};
+use gpushare_node::nvml::answer::Measured;
+use gpushare_node::place::{self, Ask, Node, Placed};
 
 const GPUS: &str = "/dev/null,/dev/zero,/dev/full,/dev/random,/dev/urandom,/dev/tty,/dev/ptmx,/dev/fuse";
 const SOON: Duration = Duration::from_secs(1);
@@ -32,12 +33,27 @@ fn job(id: u32, user_id: u32) -> NodeJob {
     NodeJob { key: JobKey { id, restart: 0 }, user_id, percent: None, noted, gpus: Vec::new() }
 }
 
+/// Asks nothing.
+struct Nobody;
+
+impl Ask for Nobody {
+    fn wait(&mut self) {}
+
+    fn measured(&mut self) -> Option<Measured> {
+        None
+    }
+
+    fn over(&mut self, _: &[JobKey]) -> Vec<JobKey> {
+        Vec::new()
+    }
+}
+
 fn place(config: &NodeConfig, ledger: &Ledger, job: &NodeJob, now: u64) -> Result<(), Box<dyn Error>> {
     let roots = Roots::system();
     match place::place(
         Node { config, ledger, roots: &roots, gres_conf: None, name: None },
         job,
-        &mut (),
+        &mut Nobody,
         now,
     )? {
         Placed::Now(..) => Ok(()),
@@ -50,7 +66,7 @@ fn filled(config: &NodeConfig, folder: &Path, entries: u32, now: u64) -> Result<
     for id in 1..=entries {
         place(config, &ledger, &job(id, 2000 + id % USERS), now)?;
         let witness = Witness { pid: std::process::id(), start: 1 };
-        ledger.lock(SOON)?.witness(JobKey { id, restart: 0 }, witness)?;
+        extern_step::note(&ledger.lock(SOON)?, JobKey { id, restart: 0 }, witness)?;
     }
     Ok(Side { ledger, times: Vec::with_capacity(ROUNDS) })
 }

@@ -4,7 +4,7 @@
 #![expect(clippy::print_stdout, reason = "it is a program")]
 
 use gpushare_node::job::JobKey;
-use gpushare_node::ledger::{Ledger, Witness};
+use gpushare_node::ledger::{Ledger, Witness, extern_step};
 use std::path::Path;
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             let pid = number()?;
             let start = gpushare_node::proc::start_time(Path::new("/proc"), pid)?.ok_or("no such process")?;
             if let Some(entry) = ledger.find(job)? {
-                ledger.lock(LOCK_WAIT)?.witness(entry.key, Witness { pid, start })?;
+                extern_step::note(&ledger.lock(LOCK_WAIT)?, entry.key, Witness { pid, start })?;
             }
         }
         "fail" => {

@@ -45,7 +45,7 @@ impl Nodes {
             let gres_types: Vec<_> = gpus
                 .map(|(_, gres_type, _)| gres_type.map(|gres_type| gres_type.to_ascii_lowercase()))
                 .collect();
-            for name in hostlist::whole::all(&node.name).unwrap_or_default() {
+            for name in hostlist::names::all(&node.name).unwrap_or_default() {
                 types.insert(name, gres_types.clone());
             }
         }
@@ -64,7 +64,7 @@ impl Nodes {
     }
 
     fn look(&self, list: &str, number: u32) -> Option<Types> {
-        let names = hostlist::whole::all(list)?;
+        let names = hostlist::names::all(list)?;
         let of_each: Vec<_> = names.iter().map(|name| self.types.get(name)).collect::<Option<_>>()?;
         // A node with unknown GPUs makes the result unknown.
         if of_each.iter().any(|types| types.is_empty()) {

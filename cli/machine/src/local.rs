@@ -14,11 +14,11 @@ use gpushare::submit::policy::Policy;
 use gpushare::text::time;
 use gpushare_node::config::{NodeConfig, Placement};
 use gpushare_node::exec;
-use gpushare_node::foreign::{Foreign, Jobs, Usage};
+use gpushare_node::foreign::{Foreign, Jobs, usage};
 use gpushare_node::gpu::{self, Detail, DeviceError, Drain, Gpu, Inventory, Roots};
-use gpushare_node::ledger::{Entry, Garbage, Holding, Ledger, LedgerError, Listing, Used};
+use gpushare_node::ledger::{Entry, Garbage, Holding, Ledger, LedgerError, Listing, figures};
 use gpushare_node::mps::service::Serves;
-use gpushare_node::mps::{self, Seen};
+use gpushare_node::mps::{self, inspect::Seen};
 use gpushare_node::nvml::Nvml;
 use gpushare_node::nvml::answer::{GpuState, Measured};
 
@@ -57,7 +57,7 @@ pub struct Status {
     /// MPS daemons.
     pub daemons: Vec<Seen>,
     /// When jobs used their GPUs, if `gpushare metrics` checks that.
-    pub used: Vec<Used>,
+    pub used: Vec<figures::Used>,
     /// Whether other users' jobs are omitted.
     pub own_only: bool,
     /// Seconds since 1970.
@@ -69,12 +69,12 @@ pub struct Status {
 impl Status {
     /// For how many seconds a job was not seen to use one of its GPUs.
     pub fn idle(&self, entry: &Entry, gpu: &Gpu) -> Option<u64> {
-        let is_it = |used: &&Used| (used.key, used.minor) == (entry.key, gpu.number.minor);
-        self.used.iter().find(is_it).map(Used::idle)
+        let is_it = |used: &&figures::Used| (used.key, used.minor) == (entry.key, gpu.number.minor);
+        self.used.iter().find(is_it).map(figures::Used::idle)
     }
 
     /// How much of one of its GPUs a job's processes use, if NVML reports it.
-    pub fn usage(&self, entry: &Entry, gpu: &Gpu) -> Option<&Usage> {
+    pub fn usage(&self, entry: &Entry, gpu: &Gpu) -> Option<&usage::Usage> {
         let total = self.gpus.iter().find(|total| total.gpu.number == gpu.number)?;
         total.usage.get(&entry.key.id)
     }
@@ -110,7 +110,7 @@ pub struct GpuTotal {
     /// Processes that should not be there; `None` if NVML doesn't list any processes.
     pub foreign: Option<Vec<Foreign>>,
     /// How much of it each job's processes use.
-    pub usage: BTreeMap<u32, Usage>,
+    pub usage: BTreeMap<u32, usage::Usage>,
 }
 
 impl GpuTotal {
@@ -177,7 +177,7 @@ pub fn gather(conf: Option<&Path>) -> Result<Status, LedgerError> {
     let is_shown = |seen: &Seen| !own_only || seen.daemon.serves == Serves::User(user_id);
     let daemons = node.daemons.into_iter().filter(is_shown).collect();
     let (node, now) = (slurm::host(), now());
-    let used = ledger.used();
+    let used = figures::used(&ledger);
     Ok(Status { node, gpus, jobs, users, failures, garbage, daemons, used, own_only, now, complaints })
 }
 
@@ -242,7 +242,7 @@ pub fn node(conf: Option<&Path>, ledger: &Ledger, complaints: &mut Vec<String>) 
     let host = slurm::host();
     let config = config.of_node(&host);
     let nvml = Some(Nvml::start(config, ledger, &Roots::system(), true));
-    let (daemons, sessions) = (mps::seen(config), mps::sessions(config));
+    let (daemons, sessions) = (mps::inspect::seen(config), mps::sessions(config));
     let gpus = inventory(config, &host)?;
     let units =
         gpu::units_of(config, &gpus).filter(|_| config.placement != Placement::Off).unwrap_or_default();
@@ -321,7 +321,7 @@ pub fn totals(details: &[Detail], units: &[u32], entries: &[Entry], measured: &M
 pub fn find_foreign(gpus: &mut [GpuTotal], jobs: &Jobs) {
     for total in gpus {
         total.foreign = total.state.processes.map(|_| jobs.foreign(&total.gpu, &total.state));
-        total.usage = jobs.usage(&total.gpu, &total.state);
+        total.usage = usage::of_jobs(jobs, &total.gpu, &total.state);
     }
 }
 

@@ -4,9 +4,10 @@
 use std::time::Duration;
 
 use gpushare::text::time;
-use gpushare_node::foreign::Jobs;
+use gpushare_node::foreign::{Jobs, usage};
 use gpushare_node::gpu::Gpu;
-use gpushare_node::ledger::{Ledger, Used, after_look};
+use gpushare_node::ledger::Ledger;
+use gpushare_node::ledger::figures::{self, Used, after_look};
 use gpushare_node::nvml::answer::GpuState;
 
 use super::{Facts, MetricsError};
@@ -31,18 +32,18 @@ pub fn time(text: &str) -> Result<u64, MetricsError> {
 
 /// The state after this check. If root runs it, the state is saved.
 pub fn look<'a>(ledger: &Ledger, jobs: &Jobs, state: impl Fn(&Gpu) -> Option<&'a GpuState>) -> Vec<Used> {
-    let known = ledger.used();
+    let known = figures::used(ledger);
     if gpushare_node::user_id() != Some(0) {
         return known;
     }
-    let used = after_look(&known, jobs.entries, |gpu| jobs.busy(gpu, state(gpu)?), local::now());
+    let used = after_look(&known, jobs.entries, |gpu| usage::busy(jobs, gpu, state(gpu)?), local::now());
     remember(ledger, &known, &used);
     used
 }
 
 fn remember(ledger: &Ledger, known: &[Used], used: &[Used]) {
     if known != used
-        && let Err(error) = ledger.note_used(used, LOCK_WAIT)
+        && let Err(error) = figures::note_used(ledger, used, LOCK_WAIT)
     {
         complain(format!("can't record when jobs used their GPUs: {error}"));
     }

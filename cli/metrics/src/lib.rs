@@ -16,8 +16,9 @@ use gpushare::submit::counters::{self, Outcome};
 use gpushare_node::config::Placement;
 use gpushare_node::foreign::Jobs;
 use gpushare_node::gpu::{Detail, Gpu, Unfit};
-use gpushare_node::ledger::{Counts, Entry, Ledger, Listing, Used};
-use gpushare_node::mps::Seen;
+use gpushare_node::ledger::figures::{self, Counts, Used};
+use gpushare_node::ledger::{Entry, Ledger, Listing};
+use gpushare_node::mps::inspect::Seen;
 use gpushare_node::nvml::Nvml;
 use gpushare_node::nvml::answer::Measured;
 
@@ -165,7 +166,7 @@ fn gather(conf: Option<&Path>, ledger: &Ledger) -> Facts {
 
 fn read_node(facts: &mut Facts, node: local::Node, ledger: &Ledger) {
     let local::Node { details, units, nvml, daemons, sessions } = node;
-    facts.counts = facts.take("counts", ledger.counts());
+    facts.counts = facts.take("counts", figures::counts(ledger));
     let (measured, is_health_known) = match nvml.map(Nvml::measured) {
         Some(Err(trouble)) if trouble.is_absence() => (Measured::default(), true),
         None => (Measured::default(), true),

@@ -4,7 +4,7 @@ use std::io;
 use std::process::{Command, ExitStatus};
 use std::time::Duration;
 
-use gpushare_node::exec::{AskError, Asked};
+use gpushare_node::exec::{AskError, Asked, pieces};
 
 /// More than the associations and QOSes of any site, or 10,000 nodes.
 const LONGEST: usize = 64 << 20;
@@ -114,7 +114,7 @@ pub fn lines_with(
         }
     };
     let said = Asked::start(super::command(program).args(arguments).envs(variables.iter().copied()), "")
-        .and_then(|asked| asked.at_most(LONGEST).pieces(PATIENCE, &mut take));
+        .and_then(|asked| pieces::of(asked.at_most(LONGEST), PATIENCE, &mut take));
     let (status, complaints) = said.map_err(|error| no_answer(program, error, PATIENCE))?;
     if !rest.is_empty() {
         line(&String::from_utf8_lossy(&rest));

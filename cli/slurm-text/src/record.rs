@@ -155,8 +155,8 @@ impl Records {
 /// A line that Slurm alone writes.
 fn own(record: &mut Record, line: &str) {
     if line.starts_with("Nodes=") {
-        let mut left = hostlist::MOST_NODES;
-        let nodes = hostlist::names(crate::word(line, "Nodes").unwrap_or_default(), &mut left);
+        let mut left = hostlist::names::MOST;
+        let nodes = hostlist::names::of(crate::word(line, "Nodes").unwrap_or_default(), &mut left);
         let gres = Gres::read(line.split_once(" GRES=").map_or("", |(_, gres)| gres));
         record.on.push(On { nodes, gres });
         if record.trust == Trust::Unsaid {

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use gpushare::word::Word;
 use gpushare_node::config::{ComputeMode, Mps, NodeConfig, Placement};
-use gpushare_node::mps::{self, How, MpsError, Other, UNREAD};
+use gpushare_node::mps::{self, How, MpsError, UNREAD, others::Other};
 use gpushare_node::nvml::answer::{GpuState, Mode};
 use gpushare_node::proc::beginning;
 use gpushare_node::supervise::LONGEST;
@@ -91,7 +91,7 @@ pub fn mps(config: &NodeConfig, is_root: bool) -> Vec<Finding> {
     if !is_root {
         return vec![Finding::unknown(about, format!("{word} with {program}; only root can try it"))];
     }
-    vec![match mps::try_out(config) {
+    vec![match mps::inspect::try_out(config) {
         Ok(Some(How { notice: Some(notice), .. })) => {
             Finding::wrong(about, format!("{word}: {program} works, but {notice}"), FIX_UNIT)
         }

@@ -156,7 +156,7 @@ fn reservations<'s>(config: &'s Config, slurm: &'s Slurm) -> impl Iterator<Item 
 fn nodes(config: &Config, slurm: &Slurm) -> Vec<Finding> {
     let known: Vec<&str> = slurm.nodes.iter().map(|node| node.name.as_str()).collect();
     let finding = |list: &str| {
-        let names = hostlist::whole::all(list)?;
+        let names = hostlist::names::all(list)?;
         let missing: Vec<&String> = names.iter().filter(|name| !known.contains(&name.as_str())).collect();
         let first = missing.first()?;
         // slurmctld shows no node in state FUTURE, and n20 isn't n2 misspelled.

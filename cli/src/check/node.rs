@@ -212,13 +212,10 @@ pub fn gpus(config: &NodeConfig, name: &str) -> (Finding, Option<Inventory>) {
 
 /// Index, device, PCI address, NUMA node and type: facts that an administrator would have to look up in five places.
 fn described(detail: &Detail) -> String {
-    let words = [
-        detail.path.display().to_string(),
-        detail.pci.clone().unwrap_or_default(),
-        detail.numa(&Roots::system()).map(|numa| format!("NUMA {numa}")).unwrap_or_default(),
-        detail.model.clone().unwrap_or_default(),
-    ];
-    let known: Vec<String> = words.into_iter().filter(|word| !word.is_empty()).collect();
+    let numa = detail.pci.as_deref().and_then(|pci| gpu::pci::numa(&Roots::system(), pci));
+    let numa = numa.map(|numa| format!("NUMA {numa}"));
+    let words = [Some(detail.path.display().to_string()), detail.pci.clone(), numa, detail.model.clone()];
+    let known: Vec<String> = words.into_iter().flatten().collect();
     format!("{}: {}", detail.index, known.join(" "))
 }
 

@@ -57,7 +57,7 @@ pub fn gather(list: &str, way: &Way, config: &Config) -> Result<Fleet, CheckErro
         }
         ours
     } else {
-        hostlist::whole::all(list).ok_or_else(|| CheckError::NoList(list.to_owned()))?
+        hostlist::names::all(list).ok_or_else(|| CheckError::NoList(list.to_owned()))?
     };
     let find = |nodes: &[slurm::Node], name: &str| nodes.iter().find(|node| node.name == name).cloned();
     match way {

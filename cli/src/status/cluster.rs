@@ -222,9 +222,9 @@ pub struct Places {
 impl Places {
     /// The requested nodes. As with squeue, a node that the cluster doesn't have is an error.
     fn of(&self, nodes: Vec<NodeText>) -> Result<Vec<NodeText>, StatusError> {
-        let mut left = hostlist::MOST_NODES;
+        let mut left = hostlist::names::MOST;
         let hosts: BTreeSet<String> =
-            self.hosts.iter().flat_map(|list| hostlist::names(list, &mut left)).collect();
+            self.hosts.iter().flat_map(|list| hostlist::names::of(list, &mut left)).collect();
         if hosts.is_empty() && !self.hosts.is_empty() {
             return Err(StatusError::NoNodes(self.hosts.clone()));
         }

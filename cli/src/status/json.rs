@@ -1,7 +1,7 @@
 //! The status of this node as one object, which `--nodes --collected` reads on other machines (`cluster::collected`).
 
 use gpushare_node::ledger::{Garbage, Holding};
-use gpushare_node::mps;
+use gpushare_node::mps::inspect::Seen;
 use gpushare_node::mps::service::Serves;
 use serde::Serialize;
 
@@ -119,7 +119,7 @@ fn device(gpu: &gpushare_node::gpu::Gpu) -> Device<'_> {
     Device { index: gpu.index, device: gpu.path.to_string_lossy().into_owned(), uuid: gpu.uuid.as_deref() }
 }
 
-fn gpu<'a>(total: &'a GpuTotal, daemons: &[mps::Seen]) -> Gpu<'a> {
+fn gpu<'a>(total: &'a GpuTotal, daemons: &[Seen]) -> Gpu<'a> {
     let state = &total.state;
     Gpu {
         device: device(&total.gpu),
@@ -180,7 +180,7 @@ fn stray(garbage: &Garbage) -> Stray<'_> {
     Stray { name: &garbage.name, reason: garbage.damage.to_string() }
 }
 
-fn daemon(seen: &mps::Seen) -> Daemon {
+fn daemon(seen: &Seen) -> Daemon {
     let user_id = match seen.daemon.serves {
         Serves::User(user_id) => Some(user_id),
         Serves::All => None,

@@ -3,7 +3,7 @@
 use gpushare_node::foreign;
 use gpushare_node::gpu::Gpu;
 use gpushare_node::ledger::{Entry, Holding};
-use gpushare_node::mps::Seen;
+use gpushare_node::mps::inspect::Seen;
 
 use super::table::{self, Cell, Column, Style};
 use super::{StatusError, View};

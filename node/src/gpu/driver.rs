@@ -99,15 +99,6 @@ pub(super) fn position(pci: &str) -> Option<(u32, u32, u32, u32)> {
     parts.next().is_none().then_some(position)
 }
 
-/// The NUMA node of a PCI device; the kernel writes -1 if it has no NUMA node.
-pub(super) fn numa(roots: &Roots, pci: &str) -> Option<u32> {
-    read(&pci_folder(roots, pci).join("numa_node"))?.trim().parse().ok()
-}
-
-pub(super) fn pci_folder(roots: &Roots, pci: &str) -> std::path::PathBuf {
-    roots.sys.join("bus/pci/devices").join(pci)
-}
-
 /// Reads a short text file; `None` for anything else. Never waits for the other end of a pipe.
 pub(super) fn read(path: &Path) -> Option<String> {
     let file = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(path).ok()?;

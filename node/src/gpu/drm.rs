@@ -5,6 +5,7 @@
 
 use super::device::{Device, DeviceNumber};
 use super::driver::{self, position};
+use super::pci::folder;
 use super::roots::{MOST, Roots};
 
 /// The DRM nodes of the GPU at a PCI address, in order of their names.
@@ -12,7 +13,7 @@ pub fn nodes(roots: &Roots, pci: &str) -> Vec<Device> {
     if position(pci).is_none() {
         return Vec::new();
     }
-    let Ok(entries) = driver::pci_folder(roots, pci).join("drm").read_dir() else { return Vec::new() };
+    let Ok(entries) = folder(roots, pci).join("drm").read_dir() else { return Vec::new() };
     let mut nodes: Vec<Device> = entries
         .take(MOST)
         .filter_map(|entry| {

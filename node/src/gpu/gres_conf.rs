@@ -16,18 +16,42 @@ use std::io::{self, Read};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
+use crate::config::GpuFiles;
 pub use error::{GresConfError, Problem};
 
 /// No real file is longer.
 const LONGEST: u64 = 1 << 20;
 
-/// The node's GPUs in gres.conf.
+/// Which of a node's device nodes are GPUs, in Slurm's order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Counted {
-    /// One slot for each index. `None` if gres.conf names no files for this node: then every existing GPU counts.
+pub struct Files {
+    /// One slot for each index. `None` if no files are named for this node: then every existing GPU counts.
     pub slots: Option<Vec<Slot>>,
     /// How Slurm orders them.
     pub order: Order,
+}
+
+impl Files {
+    /// What `GpuFile` means here. Where Slurm's indices count, `auto` is the order of gres.conf, if it names this
+    /// node's GPUs. `gres_conf` is the file's path; without a path, or if the file doesn't exist, `auto` is every GPU.
+    /// `node` is Slurm's name for this node (SLURMD_NODENAME).
+    ///
+    /// # Errors
+    /// gres.conf can't be read with certainty.
+    pub fn of(
+        config: &GpuFiles,
+        gres_conf: Option<&Path>,
+        node: Option<&str>,
+    ) -> Result<Files, GresConfError> {
+        match (config, gres_conf) {
+            (GpuFiles::Listed(paths), _) => {
+                let slots = paths.iter().cloned().map(Slot::whole).collect();
+                Ok(Files { slots: Some(slots), order: Order::Listed })
+            }
+            (GpuFiles::Auto, Some(path)) => load(path, node),
+            (GpuFiles::Auto, None) => Ok(Files::default()),
+        }
+    }
 }
 
 /// What Slurm counts as one GPU.
@@ -39,6 +63,12 @@ pub struct Slot {
     pub gres_type: Option<String>,
     /// It is a part of that GPU (`MultipleFiles=`, MIG).
     pub part: bool,
+}
+
+impl Slot {
+    pub(super) fn whole(path: PathBuf) -> Slot {
+        Slot { path, gres_type: None, part: false }
+    }
 }
 
 /// How Slurm orders the GPUs (`AutoDetect`).
@@ -57,17 +87,17 @@ pub enum Order {
     NameOrPci,
 }
 
-/// Reads the file for a node; `None` if there is no such file.
+/// Reads the file for a node.
 ///
 /// # Errors
 /// It can't be read, or Slurm would refuse it.
-pub fn load(path: &Path, node: Option<&str>) -> Result<Option<Counted>, GresConfError> {
+fn load(path: &Path, node: Option<&str>) -> Result<Files, GresConfError> {
     let text = match read(path) {
-        Err(Problem::Unreadable(io::ErrorKind::NotFound)) => return Ok(None),
+        Err(Problem::Unreadable(io::ErrorKind::NotFound)) => return Ok(Files::default()),
         read => read.map_err(|problem| GresConfError { file: path.to_owned(), line: None, problem })?,
     };
     // As in Slurm's get_extra_conf_path(): a name without `/` is relative to the directory of slurm.conf.
-    parse(path, &text, node, &|name| read(&path.with_file_name(name))).map(Some)
+    parse(path, &text, node, &|name| read(&path.with_file_name(name)))
 }
 
 /// Reads the text of gres.conf for a node. `include` gives the text of a file that an `Include` line names.
@@ -79,7 +109,7 @@ pub fn parse(
     text: &str,
     node: Option<&str>,
     include: &dyn Fn(&str) -> Result<String, Problem>,
-) -> Result<Counted, GresConfError> {
+) -> Result<Files, GresConfError> {
     let mut reader = reader::Reader::new(node, include);
     reader.read(file, text, true)?;
     reader.finish().map_err(|problem| GresConfError { file: file.to_owned(), line: None, problem })

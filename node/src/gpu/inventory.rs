@@ -6,12 +6,12 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use super::DeviceError;
 use super::device::{DeviceNumber, Gpu, minor_by_name, numbered_nodes, sort_by_minor};
 use super::drained::{Drain, drained};
 use super::driver::{self, Known, position, sort_by};
-use super::gres_conf::{Counted, Order, Slot};
+use super::gres_conf::{Files, Order, Slot};
 use super::roots::{MOST, Roots};
-use super::{DeviceError, Files};
 
 /// The node's GPUs.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -74,8 +74,7 @@ pub fn inventory(files: &Files, roots: &Roots) -> Result<Inventory, DeviceError>
     let detail = |(index, slot)| Detail::of(index, slot, roots, (&known, &drained));
     let details: Vec<Detail> = (0..).zip(&slots).map(detail).collect();
     // AutoDetect=nvml finds parts; AutoDetect=nvidia doesn't.
-    let finds_parts =
-        matches!(files, Files::Counted(counted) if matches!(counted.order, Order::Pci | Order::NameOrPci));
+    let finds_parts = matches!(files.order, Order::Pci | Order::NameOrPci);
     if finds_parts && details.iter().any(|detail| detail.unfit == Some(Unfit::MigEnabled)) {
         return Err(DeviceError::Parts);
     }
@@ -145,11 +144,6 @@ impl Detail {
         if let Some(Unfit::Drained(drain)) = &self.unfit { Some(drain) } else { None }
     }
 
-    /// The GPU's NUMA node, if it has one. Reads a file.
-    pub fn numa(&self, roots: &Roots) -> Option<u32> {
-        driver::numa(roots, self.pci.as_deref()?)
-    }
-
     /// The GPU, if its device node exists.
     pub fn gpu(&self) -> Option<Gpu> {
         let Detail { index, path, uuid, .. } = self;
@@ -158,29 +152,15 @@ impl Detail {
 }
 
 /// One slot for each of Slurm's indices.
-fn slots(files: &Files, roots: &Roots, known: &[Known]) -> Result<Vec<Slot>, DeviceError> {
-    let whole = |paths: Vec<PathBuf>| {
-        let slot = |path| Slot { path, gres_type: None, part: false };
-        paths.into_iter().map(slot).collect()
+fn slots(Files { slots, order }: &Files, roots: &Roots, known: &[Known]) -> Result<Vec<Slot>, DeviceError> {
+    let mut paths = match slots {
+        Some(slots) if *order == Order::Listed => return Ok(slots.clone()),
+        Some(slots) => slots.iter().map(|slot| slot.path.clone()).collect(),
+        None => detected(every_node(roots, known)?, *order, known)?,
     };
-    match files {
-        Files::All => Ok(whole(every_node(roots, known)?)),
-        Files::Listed(paths) => Ok(whole(paths.clone())),
-        Files::Counted(Counted { slots: Some(slots), order: Order::Listed }) => Ok(slots.clone()),
-        Files::Counted(Counted { slots, order }) => {
-            let mut paths = match slots {
-                Some(slots) => slots.iter().map(|slot| slot.path.clone()).collect(),
-                None => detected(every_node(roots, known)?, *order, known)?,
-            };
-            sort(&mut paths, *order, known)?;
-            let mut sorted: Vec<Slot> = whole(paths);
-            for slot in &mut sorted {
-                let listed = slots.iter().flatten().find(|listed| listed.path == slot.path);
-                slot.gres_type = listed.and_then(|listed| listed.gres_type.clone());
-            }
-            Ok(sorted)
-        }
-    }
+    sort(&mut paths, *order, known)?;
+    let listed = |path: &Path| slots.iter().flatten().find(|listed| listed.path == path).cloned();
+    Ok(paths.into_iter().map(|path| listed(&path).unwrap_or(Slot::whole(path))).collect())
 }
 
 /// The GPUs that AutoDetect finds. NVML doesn't count excluded GPUs; slurmd's other methods count them, because they

@@ -29,6 +29,8 @@ use std::str::FromStr;
 
 use crate::gpu::{DeviceNumber, Gpu};
 use crate::job::JobKey;
+/// A process that lives as long as a job's start.
+pub use crate::proc::Process as Witness;
 
 pub(super) const FIRST_LINE: &str = "gpushare-ledger 5";
 const LAST_LINE: &str = "end";
@@ -70,16 +72,6 @@ pub struct Given {
     pub driver_limits: bool,
     /// What its programs are told, in order.
     pub variables: Vec<(String, String)>,
-}
-
-/// The process that lives as long as a job's start.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Witness {
-    /// The process's number.
-    pub pid: u32,
-    /// When it started, in ticks since the machine booted. A process number can be reused, but not together with the
-    /// same start time.
-    pub start: u64,
 }
 
 /// How a job has its GPUs.
@@ -210,7 +202,7 @@ impl fmt::Display for Entry {
             writeln!(out, "limit=driver")?;
         }
         variables.iter().try_for_each(|(name, value)| writeln!(out, "env={name}={value}"))?;
-        self.witness.iter().try_for_each(|Witness { pid, start }| writeln!(out, "witness={pid} {start}"))?;
+        self.witness.iter().try_for_each(|witness| writeln!(out, "witness={witness}"))?;
         writeln!(out, "{LAST_LINE}")
     }
 }
@@ -274,7 +266,7 @@ impl FromStr for Entry {
             gpus.push(gpu(text)?);
         }
         let given = given(&mut lines)?;
-        let witness = lines.next_if("witness").map(str::parse).transpose()?;
+        let witness = lines.next_if("witness").map(|text| number(text, "witness")).transpose()?;
         if lines.0.next() != Some(LAST_LINE) || lines.0.next().is_some() {
             return Err(Damage::Surplus);
         }
@@ -298,15 +290,6 @@ fn given(lines: &mut Lines) -> Result<Given, Damage> {
         variables.push((name.to_owned(), value.to_owned()));
     }
     Ok(Given { pci, daemon, driver_limits, variables })
-}
-
-impl FromStr for Witness {
-    type Err = Damage;
-
-    fn from_str(text: &str) -> Result<Self, Damage> {
-        let (pid, start) = text.split_once(' ').ok_or(Damage::Line("witness"))?;
-        Ok(Witness { pid: number(pid, "witness")?, start: number(start, "witness")? })
-    }
 }
 
 /// Shortens the text and removes characters that could move a terminal's cursor or forge a line of a log.

@@ -1,42 +1,20 @@
 //! What `gpushare metrics` shows and no entry says, in two files:
 //!
-//! - `counts`: how many shares and GPUs this node's prologs have given since it booted. A prolog counts after it has
-//!   written the entry, under the ledger's lock; if it is killed in between, it isn't counted. Errors while counting
-//!   never fail a job: the next prolog moves the file to `garbage/` or rewrites it.
+//! - `counts`: how many shares and GPUs this node's prologs have given since it booted ([`count`](super::count)).
 //! - `used`: when jobs last used their GPUs, a line `JOB RESTART MINOR USED LOOKED TOLD` for each job and GPU. Each
 //!   `gpushare metrics` that root runs rewrites it, so the times are only as exact as that command is frequent.
 
 use std::io;
 use std::time::Duration;
 
+use super::count::COUNTS;
 use super::note::read_note;
-use super::{Entry, Holding, Ledger, LedgerError, Locked};
+use super::{Entry, Event, Ledger, LedgerError};
 use crate::gpu::Gpu;
 use crate::job::JobKey;
-use gpushare::counter_file::{self, CounterFile};
+use gpushare::counter_file;
 
-const COUNTS: &str = "counts";
 const USED: &str = "used";
-
-gpushare::names! {
-    /// An event that is counted. The order and the names are those in the file.
-    pub enum Event: name {
-        /// A share was given a GPU.
-        Share = "share",
-        /// A job was given whole GPUs.
-        Whole = "whole",
-        /// A share was given a GPU without room for it.
-        Overcommitted = "overcommitted",
-        /// A job could not run here.
-        Failed = "failed",
-    }
-}
-
-impl AsRef<str> for Event {
-    fn as_ref(&self) -> &str {
-        self.name()
-    }
-}
 
 /// The counts since the node booted.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -49,40 +27,15 @@ impl Counts {
     }
 }
 
-impl Ledger {
-    /// Reads the counts; all 0 if no prolog has counted yet.
-    ///
-    /// # Errors
-    /// The file can't be read.
-    pub fn counts(&self) -> io::Result<Counts> {
-        match counter_file::read(&self.dir.join(COUNTS), &Event::ALL) {
-            Ok(counts) => Ok(Counts(counts)),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Counts::default()),
-            Err(error) => Err(error),
-        }
-    }
-}
-
-impl Locked<'_> {
-    /// Counts a written entry.
-    pub fn count_placement(&self, entry: &Entry, overcommitted: bool) {
-        match (&entry.holding, overcommitted) {
-            (Holding::Share { .. }, false) => self.count(&[Event::Share]),
-            (Holding::Share { .. }, true) => self.count(&[Event::Share, Event::Overcommitted]),
-            (Holding::Whole, _) => self.count(&[Event::Whole]),
-            (Holding::Nothing, _) => {}
-        }
-    }
-
-    pub(super) fn count(&self, events: &[Event]) {
-        let path = self.ledger.dir.join(COUNTS);
-        let counted = CounterFile::open(&path, &Event::ALL)
-            .and_then(|mut file| events.iter().try_for_each(|event| file.add(event.as_ref())));
-        match counted {
-            Err(error) if error.kind() == io::ErrorKind::InvalidData => self.set_aside(&path),
-            Err(_) => self.clear(&path),
-            Ok(()) => {}
-        }
+/// Reads the counts; all 0 if no prolog has counted yet.
+///
+/// # Errors
+/// The file can't be read.
+pub fn counts(ledger: &Ledger) -> io::Result<Counts> {
+    match counter_file::read(&ledger.dir.join(COUNTS), &Event::ALL) {
+        Ok(counts) => Ok(Counts(counts)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Counts::default()),
+        Err(error) => Err(error),
     }
 }
 
@@ -137,23 +90,21 @@ pub fn after_look(
     all
 }
 
-impl Ledger {
-    /// The state that the last check wrote. Skips lines that can't be read.
-    pub fn used(&self) -> Vec<Used> {
-        read_note(&self.dir.join(USED)).unwrap_or_default().lines().filter_map(read).collect()
-    }
+/// The state that the last check wrote. Skips lines that can't be read.
+pub fn used(ledger: &Ledger) -> Vec<Used> {
+    read_note(&ledger.dir.join(USED)).unwrap_or_default().lines().filter_map(read).collect()
+}
 
-    /// Writes the state for the next check.
-    ///
-    /// # Errors
-    /// The lock is taken, or the file can't be written.
-    pub fn note_used(&self, all: &[Used], wait: Duration) -> Result<(), LedgerError> {
-        let line = |one: &Used| {
-            let Used { key, minor, used, looked, told } = one;
-            format!("{} {} {minor} {used} {looked} {}\n", key.id, key.restart, u8::from(*told))
-        };
-        self.lock(wait)?.write_note(&self.dir.join(USED), &all.iter().map(line).collect::<String>())
-    }
+/// Writes the state for the next check.
+///
+/// # Errors
+/// The lock is taken, or the file can't be written.
+pub fn note_used(ledger: &Ledger, all: &[Used], wait: Duration) -> Result<(), LedgerError> {
+    let line = |one: &Used| {
+        let Used { key, minor, used, looked, told } = one;
+        format!("{} {} {minor} {used} {looked} {}\n", key.id, key.restart, u8::from(*told))
+    };
+    ledger.lock(wait)?.write_note(&ledger.dir.join(USED), &all.iter().map(line).collect::<String>())
 }
 
 fn read(line: &str) -> Option<Used> {
@@ -173,14 +124,14 @@ mod tests {
     #[test]
     fn a_job_that_fails_twice_in_one_start_is_counted_once() {
         let (_dir, ledger) = ledger();
-        assert_eq!(ledger.counts().unwrap(), Counts::default());
+        assert_eq!(counts(&ledger).unwrap(), Counts::default());
         let locked = ledger.lock(SOON).unwrap();
         let failed = |id, restart| {
             locked.fail(JobKey { id, restart }, 2001, "why").unwrap();
-            ledger.counts().unwrap().of(Event::Failed)
+            counts(&ledger).unwrap().of(Event::Failed)
         };
         assert_eq!([failed(7, 0), failed(7, 0), failed(7, 1), failed(8, 1)], [1, 1, 2, 3]);
-        assert_eq!(ledger.counts().unwrap().of(Event::Share), 0);
+        assert_eq!(counts(&ledger).unwrap().of(Event::Share), 0);
     }
 
     #[test]
@@ -190,7 +141,7 @@ mod tests {
         for (index, event) in Event::ALL.iter().enumerate() {
             (0..=index).for_each(|_| locked.count(&[*event]));
         }
-        assert_eq!(Event::ALL.map(|event| ledger.counts().unwrap().of(event)), [1, 2, 3, 4]);
+        assert_eq!(Event::ALL.map(|event| counts(&ledger).unwrap().of(event)), [1, 2, 3, 4]);
     }
 
     #[test]
@@ -198,14 +149,14 @@ mod tests {
         let (dir, ledger) = ledger();
         let locked = ledger.lock(SOON).unwrap();
         std::fs::create_dir(dir.path().join("gpushare/counts")).unwrap();
-        assert!(ledger.counts().is_err());
+        assert!(counts(&ledger).is_err());
         locked.count(&[Event::Share]);
         locked.count(&[Event::Share]);
-        assert_eq!(ledger.counts().unwrap().of(Event::Share), 1);
+        assert_eq!(counts(&ledger).unwrap().of(Event::Share), 1);
         std::fs::write(dir.path().join("gpushare/counts"), "garbage").unwrap();
         locked.count(&[Event::Share]);
         locked.count(&[Event::Share]);
-        assert_eq!(ledger.counts().unwrap().of(Event::Share), 1);
+        assert_eq!(counts(&ledger).unwrap().of(Event::Share), 1);
         let aside = std::fs::read_to_string(dir.path().join("gpushare/garbage/counts.1"));
         assert_eq!(aside.unwrap(), "garbage");
     }
@@ -237,18 +188,18 @@ mod tests {
     #[test]
     fn it_is_read_as_it_was_written() {
         let (dir, ledger) = ledger();
-        assert_eq!(ledger.used(), []);
+        assert_eq!(used(&ledger), []);
         let all = after_look(&[], &[entry(7, 3, &[0, 5])], |_| Some(Vec::new()), 1060);
         let all = [all[0], Used { told: true, ..all[1] }];
-        ledger.note_used(&all, Duration::from_secs(5)).unwrap();
-        assert_eq!(ledger.used(), all);
+        note_used(&ledger, &all, Duration::from_secs(5)).unwrap();
+        assert_eq!(used(&ledger), all);
         let path = dir.path().join("gpushare/used");
         std::fs::write(&path, "7 3 0 1000 1060 0\n7 3 0 1000 1060 0 1\n-1 3 0 1 1 0\n\nx").unwrap();
-        assert_eq!(ledger.used(), [all[0]]);
+        assert_eq!(used(&ledger), [all[0]]);
         std::fs::remove_file(&path).unwrap();
         std::os::unix::fs::symlink("/etc/passwd", &path).unwrap();
-        assert_eq!(ledger.used(), []);
-        ledger.note_used(&all, Duration::from_secs(5)).unwrap();
-        assert_eq!(ledger.used(), all);
+        assert_eq!(used(&ledger), []);
+        note_used(&ledger, &all, Duration::from_secs(5)).unwrap();
+        assert_eq!(used(&ledger), all);
     }
 }

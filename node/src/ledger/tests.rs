@@ -199,7 +199,7 @@ fn an_extern_step_marks_its_own_start_whichever_that_is() {
     ] {
         locked.forget(7, None).unwrap();
         before.iter().for_each(|entry| locked.record(entry).unwrap());
-        locked.fail_as(own, (7, 2001), "no fence").unwrap();
+        extern_step::fail(&locked, own, (7, 2001), "no fence").unwrap();
         let found = ledger.find(7).unwrap().unwrap();
         assert_eq!((found.failure.as_deref(), found.witness), (Some("no fence"), own));
         assert_eq!((found.has_gpus(), found.user_id), (kept, 2001), "{before:?}");

@@ -1,7 +1,7 @@
 //! A daemon's directory. Only root can change it, and only the user can enter its pipe and log directories. It is
 //! locked while something about the daemon changes, and removed with the daemon.
 
-use std::fs::{self, DirBuilder, File, Permissions, TryLockError};
+use std::fs::{self, DirBuilder, File, Permissions};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt, lchown};
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use gpushare::{root_file, root_folder};
 
-use crate::ledger::LedgerError;
+use crate::ledger::{LedgerError, take_lock};
 use crate::mps::service::Daemon;
 
 use super::error::MpsError;
@@ -17,8 +17,6 @@ use super::record::DaemonRecord;
 use super::remove::Bin;
 use crate::unix;
 
-/// How often to try again to get a lock that is taken.
-const PAUSE: Duration = Duration::from_millis(1);
 /// The minimum time for that, however short `patience` is.
 const LEAST: Duration = Duration::from_secs(5);
 
@@ -77,15 +75,8 @@ fn try_lock(
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         opened => opened.map_err(failed)?,
     };
-    loop {
-        match lock.try_lock() {
-            Ok(()) => break,
-            Err(TryLockError::Error(error)) => return Err(failed(error)),
-            Err(TryLockError::WouldBlock) if Instant::now() >= end => {
-                return Err(MpsError::Busy(path, wait));
-            }
-            Err(TryLockError::WouldBlock) => std::thread::sleep(PAUSE),
-        }
+    if !take_lock(&lock, end).map_err(failed)? {
+        return Err(MpsError::Busy(path, wait));
     }
     let ours = lock.metadata().map_err(failed)?;
     let there = path.symlink_metadata();

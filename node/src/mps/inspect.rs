@@ -8,7 +8,6 @@ use crate::mps::service::{Daemon, Limits, Serves};
 
 use super::daemon::LockedDaemon;
 use super::error::MpsError;
-use super::record::DaemonRecord;
 use super::startup::How;
 use super::{folder, process};
 
@@ -38,21 +37,6 @@ pub fn seen(config: &NodeConfig) -> Vec<Seen> {
         Seen { daemon, pid, stuck: pid.and_then(process::is_stuck) }
     };
     daemons.into_iter().map(one).collect()
-}
-
-/// The sessions of all daemons that were started and may still have servers. `None` if gpushare starts none, and for
-/// users other than root, who can't see all.
-pub fn sessions(config: &NodeConfig) -> Option<Vec<u32>> {
-    if config.mps == Mps::Off || crate::user_id() != Some(0) {
-        return None;
-    }
-    let mut sessions = Vec::new();
-    for daemon in super::daemons(config) {
-        for process in DaemonRecord::of(&daemon.folder(&config.mps_dir)).processes {
-            sessions.push(process.pid);
-        }
-    }
-    Some(sessions)
 }
 
 /// Checks whether NVIDIA's program can start a daemon as `Mps` says: starts one as root, for no GPU of this node, and

@@ -8,8 +8,9 @@ use std::time::{Duration, Instant};
 
 use super::process::{LONGEST_ENVIRONMENT, MARK};
 use crate::proc::image::Image;
-use crate::proc::step::{Finder, Place};
-use crate::proc::{patience, stat, users};
+use crate::proc::running::Place;
+use crate::proc::step::{Finder, users};
+use crate::proc::{patience, stat};
 
 const PROGRAM: &[u8] = b"nvidia-cuda-mps-control";
 /// As much of it as the kernel keeps.

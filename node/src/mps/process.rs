@@ -194,13 +194,15 @@ mod tests {
         let start =
             |path: &Path| Command::new("setsid").args(["sleep", "300"]).env(MARK, path).spawn().unwrap();
         let (mut ours, mut other) = (start(pipe.path()), start(&pipe.path().join("other")));
-        // spawn() returns when the new program is loaded, which is before the kernel shows its environment.
+        // spawn() returns when the new program is loaded, which is before the kernel shows its environment, and before
+        // setsid(1) has made the session.
         let environment = Path::new(PROC).join(ours.id().to_string()).join("environ");
+        let is_ready = |pid| !fs::read(&environment).unwrap().is_empty() && stat(pid).unwrap().session == pid;
         let until = Instant::now() + patience;
-        while fs::read(&environment).unwrap().is_empty() && Instant::now() < until {
+        while !is_ready(ours.id()) && Instant::now() < until {
             std::thread::sleep(PAUSE);
         }
-        let session = of(stat(ours.id()).unwrap().session).unwrap();
+        let session = of(ours.id()).unwrap();
         end_starting(pipe.path(), ids, &[session], patience).unwrap();
         assert!(ours.try_wait().unwrap().is_none(), "it is a known daemon's");
         end_starting(pipe.path(), ids, &[], patience).unwrap();

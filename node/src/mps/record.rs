@@ -20,6 +20,7 @@ use std::str::FromStr;
 use gpushare::root_file;
 
 use crate::mps::service::Limits;
+pub use crate::proc::Process;
 
 const FIRST_LINE: &str = "gpushare-mps 1";
 const LAST_LINE: &str = "end";
@@ -42,17 +43,9 @@ pub struct DaemonRecord {
     pub exclusive: Option<String>,
     /// The device and inode number of the latest daemon's /dev/shm, which may differ from the reader's.
     pub shm: Option<(u64, u64)>,
-    /// The daemons, the latest last. New programs reach only that; servers of the others may live.
+    /// The daemons, the latest last; each leads its own session, so its number is the session's too. New programs reach
+    /// only that; servers of the others may live.
     pub processes: Vec<Process>,
-}
-
-/// A process, distinguished by its start time from a later one with the same number.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Process {
-    /// Its number. A daemon leads its own session, so this is also the session's number.
-    pub pid: u32,
-    /// When it started, in ticks since the machine booted.
-    pub start: u64,
 }
 
 impl DaemonRecord {
@@ -92,9 +85,7 @@ impl fmt::Display for DaemonRecord {
         if let Some((device, number)) = self.shm {
             writeln!(out, "shm={device} {number}")?;
         }
-        for Process { pid, start } in &self.processes {
-            writeln!(out, "process={pid} {start}")?;
-        }
+        self.processes.iter().try_for_each(|process| writeln!(out, "process={process}"))?;
         writeln!(out, "{LAST_LINE}")
     }
 }
@@ -122,10 +113,7 @@ impl FromStr for DaemonRecord {
                     let (device, found) = value.split_once(' ').ok_or(())?;
                     state.shm = Some((number(device)?, number(found)?));
                 }
-                "process" => {
-                    let (pid, start) = value.split_once(' ').ok_or(())?;
-                    state.processes.push(Process { pid: number(pid)?, start: number(start)? });
-                }
+                "process" => state.processes.push(value.parse()?),
                 _ => return Err(()),
             }
         }

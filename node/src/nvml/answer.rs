@@ -1,4 +1,5 @@
-//! What NVML says about a node's GPUs, as the text that gpushare-nvml prints; `reading` is for those who read it.
+//! What NVML says about a node's GPUs, as the text that gpushare-nvml prints ([`printed`](super::printed)); `reading`
+//! is for those who read it.
 //!
 //! ```text
 //! gpushare-nvml 1
@@ -12,9 +13,7 @@
 //! Memory is in MiB, utilization in percent; values that a driver doesn't report are omitted. A process has these
 //! words: GPU, number, utilization, user, session, start, place, memory.
 
-use std::fmt;
-
-use crate::proc::step::{Place, Running};
+use crate::proc::running::Running;
 
 /// How gpushare-nvml's error begins if it finds no library.
 pub const NO_LIBRARY: &str = "library not found";
@@ -76,54 +75,5 @@ impl Mode {
     /// Reads its name.
     pub fn read(text: &str) -> Option<Mode> {
         Mode::ALL.into_iter().find(|mode| mode.word() == text)
-    }
-}
-
-impl fmt::Display for Measured {
-    fn fmt(&self, out: &mut fmt::Formatter) -> fmt::Result {
-        writeln!(out, "{FIRST_LINE}")?;
-        writeln!(out, "limits={}", if self.limits { "yes" } else { "no" })?;
-        for gpu in &self.gpus {
-            write!(out, "gpu={}", gpu.uuid)?;
-            let numbers = [
-                ("minor", gpu.minor),
-                ("memory", gpu.memory),
-                ("used", gpu.used),
-                ("utilization", gpu.utilization),
-                ("processes", gpu.processes),
-                ("outside", gpu.outside),
-            ];
-            for (name, number) in numbers {
-                if let Some(number) = number {
-                    write!(out, " {name}={number}")?;
-                }
-            }
-            if let Some(mode) = gpu.mode {
-                write!(out, " mode={}", mode.word())?;
-            }
-            writeln!(out)?;
-            if let Some(fault) = &gpu.fault {
-                writeln!(out, "fault={} {}", gpu.uuid, fault.replace(char::is_control, " "))?;
-            }
-            for Running { pid, start, busy, memory, user, session, place } in &gpu.running {
-                write!(out, "process={} {pid} {busy} {user} {session} {start} {place}", gpu.uuid)?;
-                match memory {
-                    Some(memory) => writeln!(out, " {memory}")?,
-                    None => writeln!(out)?,
-                }
-            }
-        }
-        writeln!(out, "{LAST_LINE}")
-    }
-}
-
-impl fmt::Display for Place {
-    fn fmt(&self, out: &mut fmt::Formatter) -> fmt::Result {
-        match self {
-            Place::Untold => out.write_str("?"),
-            Place::Job(id) => write!(out, "{id}"),
-            Place::Mps => out.write_str("mps"),
-            Place::Nowhere => out.write_str("-"),
-        }
     }
 }

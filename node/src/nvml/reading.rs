@@ -7,7 +7,7 @@ use std::str::FromStr;
 
 use super::answer::{FIRST_LINE, GpuState, LAST_LINE, MOST_PROCESSES, Measured, Mode};
 use crate::gpu::Gpu;
-use crate::proc::step::{Place, Running};
+use crate::proc::running::{Place, Running};
 
 /// No node has more GPUs.
 const MOST: usize = 256;
@@ -131,6 +131,7 @@ gpushare::errors! {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::nvml::printed::Printed;
 
     fn state(uuid: &str) -> GpuState {
         GpuState {
@@ -165,12 +166,12 @@ mod tests {
             ..GpuState::default()
         };
         let measured = Measured { limits: true, gpus: vec![state("GPU-a"), unknown] };
-        assert_eq!(measured.to_string().parse(), Ok(measured));
+        assert_eq!(Printed(&measured).to_string().parse(), Ok(measured));
     }
 
     #[test]
     fn what_is_no_answer_is_not_half_believed() {
-        let whole = Measured { limits: false, gpus: vec![state("GPU-a")] }.to_string();
+        let whole = Printed(&Measured { limits: false, gpus: vec![state("GPU-a")] }).to_string();
         for end in 0..whole.len() {
             assert!(whole[..end].parse::<Measured>().is_err(), "{end}");
         }
@@ -196,7 +197,7 @@ mod tests {
     #[test]
     fn figures_that_cannot_be_are_left_out() {
         let read = |state: GpuState| {
-            let text = Measured { limits: false, gpus: vec![state] }.to_string();
+            let text = Printed(&Measured { limits: false, gpus: vec![state] }).to_string();
             text.parse::<Measured>().unwrap().gpus.remove(0)
         };
         assert_eq!(read(state("GPU-a")), state("GPU-a"));

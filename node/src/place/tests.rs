@@ -116,7 +116,7 @@ impl Place {
 
     fn witness(&self, id: u32, pid: u32, start: u64) {
         let locked = self.ledger.lock(SOON).unwrap();
-        locked.witness(JobKey { id, restart: 0 }, Witness { pid, start }).unwrap();
+        crate::ledger::extern_step::note(&locked, JobKey { id, restart: 0 }, Witness { pid, start }).unwrap();
     }
 
     fn notices(&self, job: &NodeJob) -> Vec<Notice> {

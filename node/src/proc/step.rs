@@ -3,50 +3,18 @@
 
 use std::cell::OnceCell;
 use std::collections::HashMap;
+use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::proc::cgroup::job_folder;
-use crate::proc::{STEPD, Stat, beginning, stat, step_daemons, users};
+use crate::proc::running::{Place, Running};
+use crate::proc::{STEPD, Stat, beginning, ids, stat, status, step_daemons};
 
 /// How the kernel truncates the names of NVIDIA's MPS server and its control daemon.
 const MPS: &[u8] = b"nvidia-cuda-mps";
 /// Usually more ancestors than there are between a task and its slurmstepd.
 const MOST_ANCESTORS: usize = 32;
 const LONGEST_CGROUP: u64 = 16 << 10;
-
-/// A process that computes on a GPU, or recently did.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Running {
-    /// The process's number.
-    pub pid: u32,
-    /// When it started, in ticks since the machine booted. That was before NVML was asked, so no other process has the
-    /// number. 0 if the process is gone.
-    pub start: u64,
-    /// Its highest utilization of the GPU in NVML's last samples, in percent.
-    pub busy: u32,
-    /// How much of the GPU's memory it uses, in MiB, if NVML reports it.
-    pub memory: Option<u32>,
-    /// Its user; the lowest if it has several.
-    pub user: u32,
-    /// Its session.
-    pub session: u32,
-    /// The job that it is in, if any.
-    pub place: Place,
-}
-
-/// Whether a process is in a job.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Place {
-    /// That is unknown: the process is gone, or a slurmstepd has started it outside of a job's cgroup.
-    #[default]
-    Untold,
-    /// In this job.
-    Job(u32),
-    /// In no job, with the name of NVIDIA's MPS daemon or server.
-    Mps,
-    /// In no job.
-    Nowhere,
-}
 
 /// Finds out about processes.
 #[derive(Debug)]
@@ -127,6 +95,16 @@ impl<'a> Finder<'a> {
     fn is_roots(&self, pid: u32) -> bool {
         users(self.proc, pid).is_ok_and(|users| users == Some((0, 0)))
     }
+}
+
+/// The lowest and the highest of its users: real, effective, saved and for files. They differ if the process has
+/// changed its user.
+///
+/// # Errors
+/// /proc can't be read.
+pub(crate) fn users(proc: &Path, pid: u32) -> io::Result<Option<(u32, u32)>> {
+    let status = status(proc, pid)?;
+    Ok(ids(&status, "Uid:").min().zip(ids(&status, "Uid:").max()))
 }
 
 /// Whether a process is in the session of a user other than root, by the text of its cgroups.

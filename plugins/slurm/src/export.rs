@@ -3,6 +3,7 @@
 
 pub mod job_submit;
 mod spank;
+mod spank_job;
 
 /// The three data symbols that every plugin needs to be loaded (src/common/plugin.c). The version is that of the
 /// headers.

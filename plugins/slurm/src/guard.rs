@@ -7,7 +7,7 @@ use std::any::Any;
 use std::panic::{self, AssertUnwindSafe};
 use std::sync::Once;
 
-use crate::log::error;
+use crate::line::error;
 
 /// Runs the body of an exported function; if it panics, logs that and returns `fallback`.
 pub fn run<T>(function: &str, fallback: T, body: impl FnOnce() -> T) -> T {

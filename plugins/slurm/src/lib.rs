@@ -15,6 +15,7 @@ pub mod daemon;
 #[doc(hidden)]
 pub mod export;
 pub mod guard;
+mod line;
 pub mod log;
 mod packed;
 pub mod shared_page;

@@ -5,7 +5,8 @@ use std::marker::PhantomData;
 
 use slurm_sys::spank_t;
 
-use crate::text::{self, c_string};
+use crate::line::c_string;
+use crate::text;
 
 /// Longest value of a variable that is read.
 const LONGEST: usize = 1024;

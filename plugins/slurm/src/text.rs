@@ -1,7 +1,9 @@
 //! C strings: bytes that end with NUL, in memory that belongs to Slurm.
 
-use std::ffi::{CStr, CString, c_char};
+use std::ffi::{CStr, c_char};
 use std::ptr::NonNull;
+
+use crate::line::c_string;
 
 /// The bytes of a C string; `None` for a null pointer.
 ///
@@ -13,12 +15,6 @@ pub unsafe fn bytes<'a>(string: *const c_char) -> Option<&'a [u8]> {
     }
     // SAFETY: not null, and by the caller's promise it ends with NUL and doesn't change for 'a.
     Some(unsafe { CStr::from_ptr(string) }.to_bytes())
-}
-
-/// A C string for a call. Cuts the text at a NUL, since C would not see the rest either.
-pub fn c_string(text: impl AsRef<[u8]>) -> CString {
-    let seen = text.as_ref().split(|byte| *byte == 0).next();
-    CString::new(seen.unwrap_or_default()).unwrap_or_default()
 }
 
 /// Calls `use_it` with the text as a C string. The string is on the stack if it fits; names of QOSes and accounts do.

@@ -31,12 +31,13 @@ use std::path::Path;
 use std::time::Duration;
 
 use gpushare_node::config::NodeConfig;
+use gpushare_node::environment::PYTORCH;
+use gpushare_node::environment::agree::{SHARD_MEMORY, agree};
 use gpushare_node::environment::inherited::{inherited, misleading};
-use gpushare_node::environment::{PYTORCH, SHARD_MEMORY, agree};
 use gpushare_node::fence::Fault;
 use gpushare_node::fence::access;
 use gpushare_node::fence::mend::Mender;
-use gpushare_node::ledger::{Entry, Ledger, Witness};
+use gpushare_node::ledger::{Entry, Ledger, Locked, Witness, extern_step};
 use gpushare_node::memory::{self, Limited};
 use gpushare_node::mps::Reach;
 use gpushare_node::proc::start_time;
@@ -190,7 +191,8 @@ fn after_a_fork(step: Step, fenced: &mut Fenced) {
 fn tell_the_other_steps(step: Step, reason: &str) {
     let reason = format!("ssh sessions can't be fenced: {reason}");
     let job = (step.job_id().unwrap_or(0), step.user_id().unwrap_or(0));
-    let marked = Ledger::system().lock(LOCK_WAIT).and_then(|locked| locked.fail_as(witness(), job, &reason));
+    let mark = |locked: Locked| extern_step::fail(&locked, witness(), job, &reason);
+    let marked = Ledger::system().lock(LOCK_WAIT).and_then(mark);
     if let Err(error) = marked {
         log::error!("spank/gpushare: job {}: {error}", job.0);
     }
@@ -204,7 +206,8 @@ fn stand_for(entry: &Entry) {
     if entry.witness == Some(witness) {
         return;
     }
-    let noted = Ledger::system().lock(LOCK_WAIT).and_then(|locked| locked.witness(entry.key, witness));
+    let note = |locked: Locked| extern_step::note(&locked, entry.key, witness);
+    let noted = Ledger::system().lock(LOCK_WAIT).and_then(note);
     if let Err(error) = noted {
         log::error!("spank/gpushare: job {}: {error}", entry.key.id);
     }

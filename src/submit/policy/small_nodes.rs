@@ -93,5 +93,5 @@ impl LargestGpu {
 /// The nodes in a user's or gpushare.conf's list. Text that isn't a list has none; Slurm refuses it.
 pub(super) fn names(list: &[u8]) -> impl Iterator<Item = String> {
     let list = std::str::from_utf8(list).unwrap_or_default();
-    hostlist::names(list, &mut hostlist::MOST_NODES.clone()).into_iter()
+    hostlist::names::each(list).into_iter()
 }

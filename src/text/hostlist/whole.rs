@@ -1,6 +1,6 @@
-//! All names of a list, for those who need every one of them.
+//! The files for which an expression stands, as configurations of nodes have them.
 
-use super::{MOST_NODES, in_brackets, read};
+use super::in_brackets;
 
 /// No list has more names; limits what a configuration can make us do.
 pub const MOST: usize = 256;
@@ -16,34 +16,4 @@ pub fn expand(name: &str) -> Option<Vec<String>> {
         names.extend((range.first..=range.last).map(|value| format!("{head}{}{tail}", range.write(value))));
     }
     Some(names)
-}
-
-/// All nodes of a list; `None` if the list can't be read, is empty, or has more nodes than any cluster.
-pub fn all(list: &str) -> Option<Vec<String>> {
-    let (names, whole) = read(list, &mut MOST_NODES.clone());
-    (whole && !names.is_empty()).then_some(names)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_list_has_all_its_nodes_or_can_not_be_read() {
-        let number = |list| all(list).map(|names| names.len());
-        for (list, expected) in [
-            ("a", Some(1)),
-            ("a,b[1-3]", Some(4)),
-            ("gpu[001-300]", Some(300)),
-            ("rack[0-1]n[0-3]", Some(8)),
-            ("", None),
-            ("b[1-3", None),
-            ("b1-3]", None),
-            ("b[3-1],a", None),
-            ("a[x]", None),
-            ("a[0-999999]", None),
-        ] {
-            assert_eq!(number(list), expected, "{list}");
-        }
-    }
 }

@@ -230,7 +230,7 @@ fn number(text: &str) -> Option<u32> {
 /// How many names a list of nodes such as `n[1-3],n07` has; `None` for a file, or if it can't be read.
 pub fn named(text: &[u8]) -> Option<u32> {
     let text = std::str::from_utf8(text).ok().filter(|text| !text.contains(['/', '{']))?;
-    let mut names = hostlist::names(text, &mut hostlist::MOST_NODES.clone());
+    let mut names = hostlist::names::each(text);
     names.sort_unstable();
     names.dedup();
     u32::try_from(names.len()).ok().filter(|count| *count > 0)

@@ -199,7 +199,7 @@ fn is_counted(row: &Row, record: &Record, scope: Scope, job: &Row, known: &Known
             known.below.get(name).is_some_and(|all| all.iter().any(|account| same(account, &row.account)))
         }
         Holder::Nodes(_, nodes) => {
-            let its = hostlist::names(&row.node_list, &mut hostlist::MOST_NODES.clone());
+            let its = hostlist::names::each(&row.node_list);
             its.iter().any(|node| nodes.contains(node))
         }
         Holder::Own(account, partition) => {

@@ -45,7 +45,7 @@ pub fn find(job: &Row, conf: Option<&Path>) -> (Vec<Place>, Vec<String>) {
     });
     notes.extend(of_cluster.complaints.iter().cloned());
     let mut places = Vec::new();
-    for node in hostlist::names(&job.node_list, &mut hostlist::MOST_NODES.clone()) {
+    for node in hostlist::names::each(&job.node_list) {
         let here = (node == host()).then(|| in_ledger(job.id, &node, conf)).flatten();
         let place = here
             .or_else(|| in_cluster(job.id, &node, &of_cluster))
@@ -87,8 +87,7 @@ fn in_cluster(id: u32, name: &str, cluster: &cluster::Cluster) -> Option<Place> 
 
 fn in_slurm(id: u32, node: &str, jobs: &[placed::Placed]) -> Option<Place> {
     let job = jobs.iter().find(|job| job.id == id)?;
-    let on =
-        |list: &str| hostlist::names(list, &mut hostlist::MOST_NODES.clone()).iter().any(|name| name == node);
+    let on = |list: &str| hostlist::names::each(list).iter().any(|name| name == node);
     let (_, had) = job.on.iter().find(|(list, _)| on(list))?;
     let gpus = had.iter().filter(|gres| gres.name == "gpu").flat_map(|gres| gres.indexes());
     Some(Place {

@@ -31,10 +31,10 @@ pub fn nodes(
     // A list may be part of a job's name, and may contain any nodes.
     let mut left = MOST_PLACES;
     for job in &jobs {
-        let most = left.min(hostlist::MOST_NODES);
+        let most = left.min(hostlist::names::MOST);
         let mut here = most;
         for (list, had) in &job.on {
-            for name in hostlist::names(list, &mut here) {
+            for name in hostlist::names::of(list, &mut here) {
                 if let Some(on) = on.get_mut(name.as_str()) {
                     on.push((job, had));
                 }

@@ -3,10 +3,10 @@
 use super::super::{Wanted, columns, json, local};
 use super::*;
 use gpushare_node::foreign::Foreign;
-use gpushare_node::foreign::Usage;
+use gpushare_node::foreign::usage::Usage;
 use gpushare_node::gpu::{Detail, DeviceNumber, Drain, Unfit};
 use gpushare_node::job::JobKey;
-use gpushare_node::ledger::Used;
+use gpushare_node::ledger::figures::Used;
 use gpushare_node::ledger::{Damage, Garbage};
 use gpushare_node::mps::service::{Daemon, Serves};
 use gpushare_node::nvml::answer::{GpuState, Measured};

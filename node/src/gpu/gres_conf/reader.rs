@@ -4,27 +4,14 @@ use std::path::{Path, PathBuf};
 
 use super::error::{GresConfError, Problem};
 use super::lines::{fields, include, logical_lines};
-use super::{Counted, Order, Slot};
+use super::{Files, Order, Slot};
 use crate::config::gpu_files;
 use crate::gpu::device::minor_by_name;
 use crate::gpu::roots::MOST;
 use gpushare::text::hostlist;
 
 /// The keys of a GRES (gres.c `_gres_options`).
-const KEYS: [&str; 12] = [
-    "AutoDetect",
-    "Count",
-    "CPUs",
-    "Cores",
-    "File",
-    "Files",
-    "Flags",
-    "Link",
-    "Links",
-    "MultipleFiles",
-    "Name",
-    "Type",
-];
+const KEYS: &str = "AutoDetect Count CPUs Cores File Files Flags Link Links MultipleFiles Name Type";
 
 type Fields<'a> = [(&'a str, &'a str)];
 
@@ -109,7 +96,7 @@ impl<'a> Reader<'a> {
     /// # Errors
     /// The lines don't determine the order: GPUs of several types without AutoDetect, parts of GPUs with it, a file
     /// that is listed twice, or more GPUs than any node has.
-    pub(super) fn finish(self) -> Result<Counted, Problem> {
+    pub(super) fn finish(self) -> Result<Files, Problem> {
         let order = self.here.or(self.everywhere).unwrap_or_default();
         let mut lines = self.named;
         lines.extend(self.of_node);
@@ -117,7 +104,7 @@ impl<'a> Reader<'a> {
         let found = order != Order::Listed && lines.iter().any(|line| line.slots.is_none());
         lines.retain(|line| line.slots.is_some());
         if lines.is_empty() || found {
-            return Ok(Counted { slots: None, order });
+            return Ok(Files { slots: None, order });
         }
         let several = lines.windows(2).any(|pair| match pair {
             [one, other] => one.gres_type != other.gres_type,
@@ -135,7 +122,7 @@ impl<'a> Reader<'a> {
         }
         match twice(&slots) {
             Some(path) => Err(Problem::Twice(path)),
-            None => Ok(Counted { slots: Some(slots), order }),
+            None => Ok(Files { slots: Some(slots), order }),
         }
     }
 }
@@ -154,7 +141,7 @@ fn gpus(fields: &Fields) -> Result<Option<Line>, Problem> {
     if !is_gpu(fields) {
         return Ok(None);
     }
-    if !fields.iter().all(|(name, _)| KEYS.iter().any(|key| key.eq_ignore_ascii_case(name))) {
+    if !fields.iter().all(|(name, _)| KEYS.split(' ').any(|key| key.eq_ignore_ascii_case(name))) {
         return Err(Problem::Line);
     }
     let paths = |value: &str| {

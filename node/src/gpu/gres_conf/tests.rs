@@ -12,7 +12,7 @@ fn no_include(name: &str) -> Result<String, Problem> {
     }
 }
 
-fn read_as(text: &str, node: Option<&str>) -> Result<Counted, GresConfError> {
+fn read_as(text: &str, node: Option<&str>) -> Result<Files, GresConfError> {
     parse(Path::new("/etc/slurm/gres.conf"), text, node, &no_include)
 }
 
@@ -162,14 +162,14 @@ fn an_error_names_file_and_line_and_what_to_do() {
 fn a_file_is_read_with_those_that_it_includes() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("gres.conf");
-    assert_eq!(load(&path, None), Ok(None));
+    assert_eq!(load(&path, None), Ok(Files::default()));
     std::fs::write(&path, "Include more.conf\n").unwrap();
     assert!(
         matches!(load(&path, None), Err(GresConfError { line: Some(1), .. })),
         "the included file is missing"
     );
     std::fs::write(dir.path().join("more.conf"), "Name=gpu File=/dev/nvidia[1,0]\n").unwrap();
-    assert_eq!(load(&path, None).unwrap().unwrap().slots.unwrap().len(), 2);
+    assert_eq!(load(&path, None).unwrap().slots.unwrap().len(), 2);
     std::fs::write(&path, b"Name=gpu\xff\n").unwrap();
     assert_eq!(load(&path, None).unwrap_err().problem, Problem::NotText);
     std::fs::write(&path, vec![b'\n'; (1 << 20) + 1]).unwrap();
@@ -189,7 +189,7 @@ proptest! {
         "n[1-3]", "n1", "[", "]", ",", "-", "/dev/nvidia", "0", "[0-3]", "nvml", "Type", "\r\n", "gpus.conf",
         "nested.conf",
     ]), 0..40)) {
-        if let Ok(Counted { slots: Some(slots), .. }) = read_as(&words.concat(), Some("n1")) {
+        if let Ok(Files { slots: Some(slots), .. }) = read_as(&words.concat(), Some("n1")) {
             prop_assert!(!slots.is_empty() && slots.len() <= crate::gpu::roots::MOST);
         }
     }
@@ -214,4 +214,20 @@ proptest! {
         let expected = if all.is_empty() { "-".to_owned() } else { all.join(" ") };
         prop_assert_eq!(numbers(&text).unwrap(), expected);
     }
+}
+
+#[test]
+fn auto_is_the_order_of_gres_conf_only_where_there_is_one() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("gres.conf");
+    let here = |files: &GpuFiles| Files::of(files, Some(&path), Some("n1")).unwrap();
+    assert_eq!(here(&GpuFiles::Auto), Files::default(), "every GPU");
+    std::fs::write(&path, "Name=gpu File=/dev/nvidia[1,0]\n").unwrap();
+    let counted = ["/dev/nvidia1", "/dev/nvidia0"].map(|path| Slot::whole(path.into()));
+    assert_eq!(here(&GpuFiles::Auto).slots, Some(counted.to_vec()));
+    assert_eq!(Files::of(&GpuFiles::Auto, None, Some("n1")).unwrap(), Files::default());
+    let listed = here(&GpuFiles::parse("/dev/nvidia0").unwrap());
+    assert_eq!(listed.slots, Some(counted[1..].to_vec()), "what the administrator lists counts");
+    std::fs::write(&path, "Name=gpu File=/dev/nvidia[1,0\n").unwrap();
+    assert!(Files::of(&GpuFiles::Auto, Some(&path), Some("n1")).is_err());
 }

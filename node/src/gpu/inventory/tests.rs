@@ -6,6 +6,7 @@ use crate::config::GpuFiles;
 use crate::gpu::Device;
 use crate::gpu::foreign::Foreign;
 use crate::gpu::gres_conf;
+use crate::gpu::pci::numa;
 
 fn listed(files: &str) -> Files {
     Files::of(&GpuFiles::parse(files).unwrap(), None, None).unwrap()
@@ -13,7 +14,7 @@ fn listed(files: &str) -> Files {
 
 fn counted(text: &str) -> Files {
     let file = Path::new("gres.conf");
-    Files::Counted(gres_conf::parse(file, text, Some("n1"), &|_| Err(gres_conf::Problem::Line)).unwrap())
+    gres_conf::parse(file, text, Some("n1"), &|_| Err(gres_conf::Problem::Line)).unwrap()
 }
 
 fn names(inventory: &Inventory) -> Vec<String> {
@@ -45,7 +46,13 @@ fn what_the_driver_says_is_found_by_minor() {
     let line = |detail: &Detail| {
         let Detail { uuid, pci, model, unfit, .. } = detail;
         let text = |field: &Option<String>| field.as_deref().unwrap_or("-").to_owned();
-        (text(uuid), text(pci), text(model), detail.numa(&fake.roots), unfit.clone())
+        (
+            text(uuid),
+            text(pci),
+            text(model),
+            pci.as_deref().and_then(|pci| numa(&fake.roots, pci)),
+            unfit.clone(),
+        )
     };
     let owned = |uuid: &str, pci: &str, model: &str, numa| {
         (uuid.to_owned(), pci.to_owned(), model.to_owned(), numa, None)
@@ -70,10 +77,10 @@ fn auto_is_every_numbered_node_and_not_the_drivers_others() {
     for other in ["ctl", "-uvm", "-modeset"] {
         fake.device(other, "/dev/random");
     }
-    let found = inventory(&Files::All, &fake.roots).unwrap();
+    let found = inventory(&Files::default(), &fake.roots).unwrap();
     assert_eq!(names(&found), ["nvidia0", "nvidia2", "nvidia10"]);
     fake.gpu("0000:01:00.0", 3);
-    let again = inventory(&Files::All, &fake.roots).unwrap();
+    let again = inventory(&Files::default(), &fake.roots).unwrap();
     assert_eq!(names(&again), names(&found), "nvidia0 has minor 3 here and isn't missing as nvidia3");
 }
 
@@ -89,7 +96,7 @@ fn a_gpu_that_vanishes_keeps_its_index_and_the_others_go_on() {
     fake.device("0", "/dev/null");
     fake.device("2", "/dev/zero");
     fake.gpu("0000:01:00.0", 1);
-    let found = inventory(&Files::All, &fake.roots).unwrap();
+    let found = inventory(&Files::default(), &fake.roots).unwrap();
     assert_eq!(names(&found), ["nvidia0", "nvidia1", "nvidia2"]);
     assert_eq!(found.details[1].uuid.as_deref(), Some("GPU-1"), "so that a person can tell which");
     assert!(found.details[1].gpu().is_none());
@@ -98,12 +105,12 @@ fn a_gpu_that_vanishes_keeps_its_index_and_the_others_go_on() {
 #[test]
 fn a_node_without_any_gpu_is_an_error() {
     let fake = Fake::new();
-    assert!(matches!(inventory(&Files::All, &fake.roots), Err(DeviceError::None)));
+    assert!(matches!(inventory(&Files::default(), &fake.roots), Err(DeviceError::None)));
     for files in ["/etc/passwd", "/dev/no-such-gpu,/dev/nor-this"] {
         assert!(matches!(inventory(&listed(files), &fake.roots), Err(DeviceError::NoneThere(..))), "{files}");
     }
     let nowhere = Roots::at(Path::new("/nonexistent"));
-    assert!(matches!(inventory(&Files::All, &nowhere), Err(DeviceError::List(..))));
+    assert!(matches!(inventory(&Files::default(), &nowhere), Err(DeviceError::List(..))));
 }
 
 #[test]
@@ -213,7 +220,7 @@ fn a_gpu_that_the_driver_excludes_takes_no_share_and_nvml_does_not_count_it() {
         (names(&found), unfit)
     };
     let both = (vec!["nvidia3".to_owned(), "nvidia5".to_owned()], vec![Some(Unfit::Excluded), None]);
-    assert_eq!(seen(&Files::All), both, "it keeps its index");
+    assert_eq!(seen(&Files::default()), both, "it keeps its index");
     assert_eq!(seen(&counted("AutoDetect=nvidia")), both, "gpu/nvidia reads /proc as well");
     assert_eq!(seen(&counted("AutoDetect=nvml")), (vec!["nvidia5".to_owned()], vec![None]));
     assert!(matches!(inventory(&counted("AutoDetect=full"), &fake.roots), Err(DeviceError::Order)));

@@ -45,7 +45,8 @@ impl Machine {
     }
 
     fn witness(&self, id: u32, restart: u32, pid: u32, start: u64) {
-        self.ledger.lock(SOON).unwrap().witness(JobKey { id, restart }, Witness { pid, start }).unwrap();
+        let locked = self.ledger.lock(SOON).unwrap();
+        extern_step::note(&locked, JobKey { id, restart }, Witness { pid, start }).unwrap();
     }
 
     fn reconcile(&self) -> Vec<u32> {

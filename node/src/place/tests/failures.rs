@@ -87,7 +87,7 @@ fn a_mark_of_the_extern_step_above_outlives_the_prolog() {
     let [own, earlier] = [50, 40].map(|pid| Some(Witness { pid, start: 9 }));
     let mark = |witness| {
         let locked = place.ledger.lock(LOCK_WAIT).unwrap();
-        locked.fail_as(witness, (1, 2001), "no fence").unwrap();
+        crate::ledger::extern_step::fail(&locked, witness, (1, 2001), "no fence").unwrap();
     };
     for start in [job(1, 40), whole(1, &[0]), whole(1, &[])] {
         mark(own);

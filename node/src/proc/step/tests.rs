@@ -4,7 +4,7 @@ use std::fs;
 
 use super::*;
 use crate::fake::gpu;
-use crate::foreign::{Foreign, Jobs, Whose};
+use crate::foreign::{Foreign, Jobs, Whose, usage};
 use crate::ledger::Entry;
 use crate::nvml::answer::GpuState;
 
@@ -149,7 +149,7 @@ fn what_uses_a_gpu_makes_its_job_busy_or_all() {
         let finder = Finder::new(dir.path());
         let process = |(pid, busy): &(u32, u32)| Running { busy: *busy, ..finder.process(*pid, 1000) };
         let running = running.iter().map(process).collect();
-        jobs.busy(&gpu(0), &GpuState { utilization, running, ..GpuState::default() })
+        usage::busy(&jobs, &gpu(0), &GpuState { utilization, running, ..GpuState::default() })
     };
     let (nobody, all) = (Some(Vec::new()), Some(vec![7, 8]));
     assert_eq!(busy(&[(10, 30), (11, 0)], Some(30)), Some(vec![7]));
@@ -181,7 +181,7 @@ fn what_processes_use_is_summed_by_job() {
             ..finder.process(*pid, 1000)
         };
         let running = running.iter().map(process).collect();
-        let found = jobs.usage(&gpu(0), &GpuState { utilization, running, ..GpuState::default() });
+        let found = usage::of_jobs(&jobs, &gpu(0), &GpuState { utilization, running, ..GpuState::default() });
         found.into_iter().map(|(job, usage)| (job, usage.memory, usage.busy)).collect::<Vec<_>>()
     };
     let (ten, eleven, twelve) = ((10, Some(100), 70), (11, Some(20), 60), (12, Some(5), 0));
