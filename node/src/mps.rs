@@ -1,4 +1,5 @@
-//! Starts NVIDIA's MPS daemons before the job of a share starts, and ends each with the last job that used it.
+//! Starts NVIDIA's MPS daemons before the job of a share starts, or one that asks for MPS on its whole GPUs, and ends
+//! each with the last job that used it.
 //!
 //! A prolog writes its job into the ledger, then calls [`prepare`]; an epilog removes its job, then calls [`leave`].
 //! Each reads the ledger again while it holds the daemon's lock, so the second one sees what the first has done: no
@@ -13,7 +14,7 @@
 use std::fs;
 use std::time::Duration;
 
-use crate::config::{ComputeMode, Mps, NodeConfig};
+use crate::config::{ComputeMode, NodeConfig};
 use crate::job::JobKey;
 use crate::ledger::{Entry, Garbage, Ledger};
 use crate::mps::service::{Daemon, Limits};
@@ -60,7 +61,7 @@ const RETRY: Duration = Duration::from_secs(60);
 /// for a daemon that doesn't answer to end (as long as its lock is held for that), and for a new one to start and take
 /// its limits.
 pub fn longest_wait(config: &NodeConfig) -> Duration {
-    if config.mps == Mps::Off {
+    if !config.runs_daemons() {
         return config.nvml_timeout;
     }
     let nvml = config.nvml_timeout.max(config.mps_timeout);
@@ -98,14 +99,12 @@ pub struct Started {
     pub mode: Option<Trouble>,
 }
 
-/// Makes sure that the daemon of a job's share runs, answers and has the limits.
+/// Makes sure that the daemon of a job runs, answers and has the limits.
 ///
 /// # Errors
 /// The job can't have a daemon.
 pub fn prepare(config: &NodeConfig, ledger: &Ledger, entry: &Entry) -> Result<Prepared, MpsError> {
-    let (Some(daemon), Some(limits), Some(gpu)) =
-        (Daemon::of(entry, config.mps), Limits::of(entry, config), entry.share_gpu())
-    else {
+    let (Some(daemon), Some(limits)) = (Daemon::of(entry, config.mps), Limits::of(entry, config)) else {
         return Ok(Prepared::None);
     };
     ledger.note_daemon_folder(&config.mps_dir, LOCK_WAIT)?;
@@ -155,10 +154,11 @@ pub fn prepare(config: &NodeConfig, ledger: &Ledger, entry: &Entry) -> Result<Pr
         Found::Nothing => {}
     }
     let jobs = users(ledger, daemon, None)?;
-    let started = locked_daemon.start(gpu, limits_for(&jobs, config).unwrap_or(limits)).and_then(|started| {
-        locked_daemon.admit(ledger)?;
-        Ok(started)
-    });
+    let started =
+        locked_daemon.start(&entry.gpus, limits_for(&jobs, config).unwrap_or(limits)).and_then(|started| {
+            locked_daemon.admit(ledger)?;
+            Ok(started)
+        });
     if started.is_err() {
         // Programs are better off without MPS than with a broken daemon.
         let _ = locked_daemon.locked.remove_pipes();
@@ -169,7 +169,7 @@ pub fn prepare(config: &NodeConfig, ledger: &Ledger, entry: &Entry) -> Result<Pr
         locked_daemon.finish(ledger)?;
         return Ok(Prepared::None);
     }
-    let mode = locked_daemon.make_exclusive(gpu).err();
+    let mode = entry.share_gpu().and_then(|gpu| locked_daemon.make_exclusive(gpu).err());
     Ok(Prepared::Started(Started { daemon, pid: process.pid, how, healed, mode }))
 }
 

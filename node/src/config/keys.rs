@@ -18,7 +18,7 @@ pub(super) const FOR_ALL: [Key<NodeConfig>; 1] = [Key {
     take: |node, value| share_gres(value).map(|found| node.share_gres = found),
 }];
 
-pub(super) const KEYS: [Key<NodeConfig>; 22] = [
+pub(super) const KEYS: [Key<NodeConfig>; 23] = [
     word_key!("Placement": Placement => placement),
     Key {
         name: "UnitsPerGpu",
@@ -52,6 +52,7 @@ pub(super) const KEYS: [Key<NodeConfig>; 22] = [
         take: |node, value| milliseconds(value, 10, 10_000).map(|found| node.nvml_timeout = found),
     },
     word_key!("Mps": Mps => mps),
+    word_key!("MpsWholeGpus": bool => mps_whole_gpus),
     Key {
         name: "MpsControl",
         allowed: "the path of nvidia-cuda-mps-control",
