@@ -3,8 +3,8 @@
 //!
 //! A share's daemon has one GPU. A job with whole GPUs has a daemon only if it asks for one (`--gpu-mps`) and
 //! `MpsWholeGpus` allows that: one for all of its GPUs on this node, without limits. The prolog learns of the option
-//! from slurmd (see [`crate::job`]), and writes the daemon's directory into the job's entry. From there on it is started,
-//! reached, started again and ended like a share's.
+//! from slurmd (see [`crate::job`]), and writes the daemon's directory into the job's entry. From there on it is
+//! started, reached, started again and ended like a share's.
 //!
 //! ```text
 //! MpsDir/7-2001/        the same for the whole GPUs of job 7, of user 2001

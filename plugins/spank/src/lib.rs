@@ -130,7 +130,8 @@ fn user_init(step: Step, _arguments: &[Vec<u8>]) -> ReturnCode {
         if let StepState::Fenced(fenced) = state {
             set_environment(step, fenced);
         }
-        if own_mps::is_asked() {
+        if step.has_variable(own_mps::SENT) {
+            own_mps::note();
             remove(step, own_mps::SENT);
         }
     });

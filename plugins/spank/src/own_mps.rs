@@ -30,19 +30,19 @@ pub const OPTION: CommandOption =
     CommandOption { name: c"gpu-mps", usage: c"run an MPS daemon for the whole GPUs of the job", used };
 
 extern "C" fn used(_: c_int, _: *const c_char, _: c_int) -> c_int {
-    ASKED.store(true, Ordering::Relaxed);
+    note();
     0
 }
 
-/// Whether the step has the option.
-pub fn is_asked() -> bool {
-    ASKED.load(Ordering::Relaxed)
+/// Notes that the step has the option. With `--export=NONE` 22.05 doesn't call `used` for a batch script.
+pub fn note() {
+    ASKED.store(true, Ordering::Relaxed);
 }
 
 /// Whether the step has the option, and its job has no daemon.
 pub fn is_missing(state: &StepState) -> bool {
     let recorded = if let StepState::Fenced(fenced) = state { fenced.recorded.as_ref() } else { None };
-    is_asked() && recorded.is_none_or(|(entry, _)| entry.given.daemon.is_none())
+    ASKED.load(Ordering::Relaxed) && recorded.is_none_or(|(entry, _)| entry.given.daemon.is_none())
 }
 
 /// If a task can open only some of the job's GPUs, Slurm numbers those from 0. Clients of the daemon count all of its
