@@ -138,7 +138,11 @@ impl LockedDaemon<'_> {
             self.locked.keep(&self.state)?;
         }
         let started = started.and_then(|(process, how)| {
-            let unread = self.control().limit(limits, &[])?;
+            // A new daemon has no limits; how drivers show that is not known of all.
+            let unread = match self.daemon.job() {
+                Some(_) => self.control().servers().map(|_| None)?,
+                None => self.control().limit(limits, &[])?,
+            };
             Ok((process, How { unread, ..how }))
         });
         match started {
