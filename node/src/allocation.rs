@@ -138,7 +138,8 @@ mod tests {
 
     fn job(percent: Option<u32>, noted: Option<(&str, u32)>, gpus: &[u32]) -> NodeJob {
         let noted = noted.map(|(gres, units)| Noted { gres: gres.to_owned(), units });
-        NodeJob { key: JobKey { id: 1, restart: 0 }, user_id: 1, percent, noted, gpus: gpus.to_vec() }
+        let (key, gpus) = (JobKey { id: 1, restart: 0 }, gpus.to_vec());
+        NodeJob { key, user_id: 1, percent, noted, gpus, gpu_mps: false }
     }
 
     fn share(units: u32, allocated_gpu: Option<u32>) -> Result<Allocation, Mismatch> {

@@ -145,6 +145,8 @@ pub struct NodeConfig {
     pub nvml_timeout: Duration,
     /// `Mps`
     pub mps: Mps,
+    /// `MpsWholeGpus`: whether a job may have a daemon for its own whole GPUs (`--gpu-mps`).
+    pub mps_whole_gpus: bool,
     /// `MpsControl`: NVIDIA's nvidia-cuda-mps-control, in whose directory nvidia-cuda-mps-server is searched first.
     pub mps_control: PathBuf,
     /// `MpsDir`: the directory of the daemons' pipes and logs.
@@ -185,6 +187,11 @@ impl NodeConfig {
             Placement::Follow => self.fence_drm,
             Placement::Off => false,
         }
+    }
+
+    /// Whether gpushare starts MPS daemons, for shares or for jobs with whole GPUs.
+    pub fn runs_daemons(&self) -> bool {
+        self.mps != Mps::Off || self.mps_whole_gpus
     }
 
     /// Checks that the settings fit together.
@@ -233,6 +240,7 @@ impl Default for NodeConfig {
             nvml: Nvml::Auto,
             nvml_timeout: Duration::from_millis(500),
             mps: Mps::Off,
+            mps_whole_gpus: false,
             mps_control: "/usr/bin/nvidia-cuda-mps-control".into(),
             mps_dir: "/run/gpushare/mps".into(),
             mps_timeout: Duration::from_secs(5),

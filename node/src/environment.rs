@@ -22,8 +22,21 @@ pub fn given(entry: &Entry, config: &NodeConfig) -> Given {
     Given { daemon, variables: variables(entry, config), ..Given::default() }
 }
 
-/// The variables of every task, batch script and shell of a job with a share. A job with whole GPUs gets none from
-/// gpushare, only Slurm's. `CUDA_VISIBLE_DEVICES` is `0` under every placement: CUDA counts only the GPUs that it can
+/// What the steps of a job need to reach the daemon of its whole GPUs.
+pub fn given_whole(entry: &Entry, config: &NodeConfig) -> Given {
+    let daemon = Daemon::of_whole(entry);
+    let variables = folders(daemon, config).map(|(name, value)| (name.to_owned(), value)).into();
+    Given { daemon: Some(daemon.folder(&config.mps_dir)), variables, ..Given::default() }
+}
+
+fn folders(daemon: Daemon, config: &NodeConfig) -> [(&'static str, String); 2] {
+    let (pipe, log) = (daemon.pipe(&config.mps_dir), daemon.log(&config.mps_dir));
+    [("CUDA_MPS_PIPE_DIRECTORY", pipe), ("CUDA_MPS_LOG_DIRECTORY", log)]
+        .map(|(name, path)| (name, path.to_string_lossy().into_owned()))
+}
+
+/// The variables of every task, batch script and shell of a job with a share. A job with whole GPUs gets none
+/// here. `CUDA_VISIBLE_DEVICES` is `0` under every placement: CUDA counts only the GPUs that it can
 /// open, and the fence leaves one; clients of an MPS daemon count the daemon's GPUs (NVIDIA's MPS documentation), and
 /// it has one; a container that uses `NVIDIA_VISIBLE_DEVICES` has one. With `VisibleDevices=uuid` it is the UUID, if
 /// the driver reports it.
@@ -48,9 +61,7 @@ pub fn variables(entry: &Entry, config: &NodeConfig) -> Vec<(String, String)> {
     variables.extend(gpu.uuid.clone().map(|uuid| ("NVIDIA_VISIBLE_DEVICES", uuid)));
     variables.extend(memory.map(|mib| (MEMORY, mib.to_string())));
     if let Some(daemon) = Daemon::of(entry, config.mps) {
-        let folder = |path: std::path::PathBuf| path.to_string_lossy().into_owned();
-        variables.push(("CUDA_MPS_PIPE_DIRECTORY", folder(daemon.pipe(&config.mps_dir))));
-        variables.push(("CUDA_MPS_LOG_DIRECTORY", folder(daemon.log(&config.mps_dir))));
+        variables.extend(folders(daemon, config));
         // The program sees only GPU 0. A limit for a GPU that it doesn't see would cancel all limits.
         variables.extend(memory.map(|mib| (MPS_MEMORY, format!("0={mib}M"))));
     }

@@ -9,6 +9,8 @@ use std::fmt;
 /// The variable that job_submit_gpushare.so sets and slurmd passes on.
 pub const SHARE_VARIABLE: &str = "SPANK_GPUSHARE_SHARE";
 
+/// slurmd's name for `--gpu-mps`, which spank_gpushare.so registers (plugstack.c, `_opt_env_name`).
+const GPU_MPS: &str = "SPANK__SLURM_SPANK_OPTION_gpushare_gpu_mps";
 /// Set by gres/mps.
 const PERCENTAGE: &str = "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE";
 /// Set by gres/gpu, gres/mps and gres/shard.
@@ -44,6 +46,8 @@ pub struct NodeJob {
     pub noted: Option<Noted>,
     /// `SLURM_JOB_GPUS`: Slurm's indices of the GPUs that it allocated.
     pub gpus: Vec<u32>,
+    /// `--gpu-mps`: an MPS daemon for its own whole GPUs.
+    pub gpu_mps: bool,
 }
 
 /// A share as job_submit_gpushare.so noted it.
@@ -96,7 +100,9 @@ impl NodeJob {
             Some(text) => indices(&text).ok_or(JobError::NoNumber(GPUS, text))?,
         };
         let noted = variable(SHARE_VARIABLE).and_then(|note| noted(&note));
-        Ok(NodeJob { key: JobKey { id, restart: restart.unwrap_or(0) }, user_id, percent, noted, gpus })
+        let gpu_mps = variable(GPU_MPS).is_some();
+        let key = JobKey { id, restart: restart.unwrap_or(0) };
+        Ok(NodeJob { key, user_id, percent, noted, gpus, gpu_mps })
     }
 }
 
@@ -162,10 +168,12 @@ mod tests {
             ("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE", "12"),
             ("SLURM_JOB_GPUS", "0,2-3"),
             (SHARE_VARIABLE, "mps:40"),
+            (GPU_MPS, "(null)"),
         ]);
         let noted = Some(Noted { gres: "mps".to_owned(), units: 40 });
         let key = JobKey { id: 7, restart: 2 };
-        assert_eq!(job, Ok(NodeJob { key, user_id: 2001, percent: Some(12), noted, gpus: vec![0, 2, 3] }));
+        let gpus = vec![0, 2, 3];
+        assert_eq!(job, Ok(NodeJob { key, user_id: 2001, percent: Some(12), noted, gpus, gpu_mps: true }));
     }
 
     #[test]

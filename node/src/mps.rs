@@ -1,4 +1,5 @@
-//! Starts NVIDIA's MPS daemons before the job of a share starts, and ends each with the last job that used it.
+//! Starts NVIDIA's MPS daemons before the job of a share starts, or one that asks for MPS on its whole GPUs, and ends
+//! each with the last job that used it.
 //!
 //! A prolog writes its job into the ledger, then calls [`prepare`]; an epilog removes its job, then calls [`leave`].
 //! Each reads the ledger again while it holds the daemon's lock, so the second one sees what the first has done: no
@@ -13,7 +14,7 @@
 use std::fs;
 use std::time::Duration;
 
-use crate::config::{ComputeMode, Mps, NodeConfig};
+use crate::config::{ComputeMode, NodeConfig};
 use crate::job::JobKey;
 use crate::ledger::{Entry, Garbage, Ledger};
 use crate::mps::service::{Daemon, Limits};
@@ -59,7 +60,7 @@ const RETRY: Duration = Duration::from_secs(60);
 /// for a daemon that doesn't answer to end (as long as its lock is held for that), and for a new one to start and take
 /// its limits.
 pub fn longest_wait(config: &NodeConfig) -> Duration {
-    if config.mps == Mps::Off {
+    if !config.runs_daemons() {
         return config.nvml_timeout;
     }
     let nvml = config.nvml_timeout.max(config.mps_timeout);
@@ -85,15 +86,13 @@ pub struct Started {
     pub mode: Option<Trouble>,
 }
 
-/// Makes sure that the daemon of a job's share runs, answers and has the limits. Returns the daemon that was started
-/// for that; `None` if the job's daemon was already running, or if the job needs none or has ended.
+/// Makes sure that the daemon of a job runs, answers and has the limits. Returns the daemon that was started for that;
+/// `None` if the job's daemon was already running, or if the job needs none or has ended.
 ///
 /// # Errors
 /// The job can't have a daemon.
 pub fn prepare(config: &NodeConfig, ledger: &Ledger, entry: &Entry) -> Result<Option<Started>, MpsError> {
-    let (Some(daemon), Some(limits), Some(gpu)) =
-        (Daemon::of(entry, config.mps), Limits::of(entry, config), entry.share_gpu())
-    else {
+    let (Some(daemon), Some(limits)) = (Daemon::of(entry, config.mps), Limits::of(entry, config)) else {
         return Ok(None);
     };
     ledger.note_daemon_folder(&config.mps_dir, LOCK_WAIT)?;
@@ -142,10 +141,11 @@ pub fn prepare(config: &NodeConfig, ledger: &Ledger, entry: &Entry) -> Result<Op
         Found::Nothing => {}
     }
     let jobs = users(ledger, daemon, None)?;
-    let started = locked_daemon.start(gpu, limits_for(&jobs, config).unwrap_or(limits)).and_then(|started| {
-        locked_daemon.admit(ledger)?;
-        Ok(started)
-    });
+    let started =
+        locked_daemon.start(&entry.gpus, limits_for(&jobs, config).unwrap_or(limits)).and_then(|started| {
+            locked_daemon.admit(ledger)?;
+            Ok(started)
+        });
     if started.is_err() {
         // Programs are better off without MPS than with a broken daemon.
         let _ = locked_daemon.locked.remove_pipes();
@@ -156,7 +156,7 @@ pub fn prepare(config: &NodeConfig, ledger: &Ledger, entry: &Entry) -> Result<Op
         locked_daemon.finish(ledger)?;
         return Ok(None);
     }
-    let mode = locked_daemon.make_exclusive(gpu).err();
+    let mode = entry.share_gpu().and_then(|gpu| locked_daemon.make_exclusive(gpu).err());
     Ok(Some(Started { daemon, pid: process.pid, how, healed, mode }))
 }
 
@@ -260,7 +260,7 @@ fn limits_for(entries: &[Entry], config: &NodeConfig) -> Option<Limits> {
 /// The sessions of all daemons that were started and may still have servers. `None` if gpushare starts none, and for
 /// users other than root, who can't see all.
 pub fn sessions(config: &NodeConfig) -> Option<Vec<u32>> {
-    if config.mps == Mps::Off || crate::user_id() != Some(0) {
+    if !config.runs_daemons() || crate::user_id() != Some(0) {
         return None;
     }
     let mut sessions = Vec::new();

@@ -8,7 +8,7 @@
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use crate::config::{Mps, NodeConfig, Placement};
+use crate::config::{NodeConfig, Placement};
 use crate::gpu::{Roots, known_to_the_driver};
 use crate::ledger::Ledger;
 use crate::nvml::answer::{Measured, Mode, NO_DRIVER, NO_LIBRARY};
@@ -51,7 +51,7 @@ impl Nvml {
     pub fn start(config: &NodeConfig, ledger: &Ledger, roots: &Roots, processes: bool) -> Nvml {
         let needs = |minor: u32| {
             let is_there = roots.dev.join(format!("nvidia{minor}")).symlink_metadata().is_ok();
-            config.mps != Mps::Off || (config.placement == Placement::Own && !is_there)
+            config.runs_daemons() || (config.placement == Placement::Own && !is_there)
         };
         let wakes = known_to_the_driver(roots).iter().any(|(uuid, minor)| uuid.is_none() && needs(*minor));
         let patience = if wakes { config.nvml_timeout.max(config.mps_timeout) } else { config.nvml_timeout };

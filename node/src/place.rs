@@ -20,6 +20,7 @@ mod before;
 mod candidates;
 mod error;
 mod exporters;
+mod own_mps;
 mod record;
 
 pub use candidates::candidates;
@@ -138,7 +139,7 @@ pub fn place(node: Node, job: &NodeJob, ask: &mut impl Ask, now: u64) -> Result<
     if let Some(entry) = before::failed(node, job.key.id) {
         return Ok(Placed::Before(entry));
     }
-    if job.has_nothing() {
+    if job.has_nothing() && !job.gpu_mps {
         // Most jobs come here, without any look at the node's devices. The number may be that of an old job whose
         // epilog never succeeded.
         before::drop_old(node, job)?;
@@ -151,13 +152,13 @@ pub fn place(node: Node, job: &NodeJob, ask: &mut impl Ask, now: u64) -> Result<
     }
     let units = units_of(node.config, gpus.as_ref().ok());
     let placed = match Allocation::of(job, node.config, units.as_deref().unwrap_or_default()) {
-        Ok(Allocation::Nothing) => {
+        Err(mismatch) => Err(PlaceError::Mismatch(mismatch)),
+        Ok(Allocation::Nothing) if !job.gpu_mps => {
             before::drop_old(node, job)?;
             return Ok(Placed::NotOurs);
         }
-        Err(mismatch) => Err(PlaceError::Mismatch(mismatch)),
-        Ok(allocation) => gpus
-            .map_err(PlaceError::Devices)
+        Ok(allocation) => own_mps::check(node.config, job, &allocation)
+            .and(gpus.map_err(PlaceError::Devices))
             .and_then(|gpus| record(node, job, &allocation, (&gpus, units), ask, now)),
     };
     if let Err(error) = &placed {
@@ -245,7 +246,10 @@ fn hold(
             (Holding::Share { units: *units, capacity, allocated_gpu: *allocated_gpu, memory }, vec![gpu])
         }
         Allocation::Whole(indices) => {
-            let own = whole_gpus(indices, seen.gpus)?;
+            let mut own = whole_gpus(indices, seen.gpus)?;
+            if job.gpu_mps {
+                own_mps::ready(&mut own, seen)?;
+            }
             notices.extend(collision(config, &own, &state)?);
             (Holding::Whole, own)
         }

@@ -101,7 +101,8 @@ fn place(caller: u32) -> Result<(), WorkError> {
     let looks = config.foreign_processes != ForeignProcesses::Ignore
         && config.placement != Placement::Off
         && !job.has_nothing();
-    let nvml = (for_share || looks).then(|| Nvml::start(&config, &ledger, &roots, looks));
+    let for_mps = job.gpu_mps && config.mps_whole_gpus;
+    let nvml = (for_share || looks || for_mps).then(|| Nvml::start(&config, &ledger, &roots, looks));
     // It is next to slurm.conf even on a configless slurmd, which has then fetched both.
     let gres_conf = slurm_conf.with_file_name("gres.conf");
     let node = Node {

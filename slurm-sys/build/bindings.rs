@@ -13,7 +13,7 @@ const TYPES: [&str; 9] = [
     "slurmdb_qos_rec_t",
     "spank_t",
 ];
-const FUNCTIONS: [&str; 18] = [
+const FUNCTIONS: [&str; 19] = [
     "slurm_(info|error|debug)",
     "slurm_(xcalloc|xfree|xstrdup)",
     "spank_remote",
@@ -21,6 +21,7 @@ const FUNCTIONS: [&str; 18] = [
     "spank_getenv",
     "spank_setenv",
     "spank_unsetenv",
+    "spank_option_register",
     "assoc_mgr_(lock|unlock)",
     "assoc_mgr_fill_in_(assoc|qos)",
     "assoc_mgr_get_default_qos_info",

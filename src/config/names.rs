@@ -22,7 +22,7 @@ const TOP: &str = "\
 /// The settings of nodes.
 const OF_NODES: &str = "\
     Placement UnitsPerGpu GpuFile Packing UserMix OnCollision FenceDrm VisibleDevices FrameworkEnv \
-    MemPerUnit Nvml NvmlTimeout Mps MpsControl MpsDir MpsTimeout OnMpsFailure ComputeMode Overcommit \
+    MemPerUnit Nvml NvmlTimeout Mps MpsWholeGpus MpsControl MpsDir MpsTimeout OnMpsFailure ComputeMode Overcommit \
     ForeignProcesses JobstatsDir DcgmJobMappingDir";
 
 const OF_PARTITIONS: &str = "MaxCPUsPerGpu MaxMemPerGpu";

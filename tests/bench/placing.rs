@@ -30,7 +30,14 @@ struct Side {
 
 fn job(id: u32, user_id: u32) -> NodeJob {
     let noted = Some(Noted { gres: "gpushare".to_owned(), units: 1 });
-    NodeJob { key: JobKey { id, restart: 0 }, user_id, percent: None, noted, gpus: Vec::new() }
+    NodeJob {
+        key: JobKey { id, restart: 0 },
+        user_id,
+        percent: None,
+        noted,
+        gpus: Vec::new(),
+        gpu_mps: false,
+    }
 }
 
 /// Asks nothing.

@@ -203,6 +203,8 @@ unfenced = placed_clusters(
 )
 # The same with NVIDIA's own MPS daemon for each user and GPU.
 mps = clusters("mps", conf=[EXAMPLES / "surf-mps"], nvidia=True, cgroup=either, locked_maps=True)
+# The same with a daemon for a job's own whole GPUs, on both versions of cgroups.
+own_mps = placed_clusters("own-mps", ["override"], lambda _: [EXAMPLES / "surf-mps"], nvidia=lambda _: True)
 haunted_node = clusters("haunted", conf=[EXAMPLES / "surf-mps"], nvidia=True, cgroup=either)
 # Nodes of their own with such daemons: one's name services can differ from the controller's.
 mps_nodes = clusters(

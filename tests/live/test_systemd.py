@@ -11,6 +11,7 @@ import client
 import pytest
 from lab import TOP, nvidia
 from pages import steps
+from test_mps import configured
 
 DIR = "/run/gpushare/mps"
 # One that the node doesn't know.
@@ -228,6 +229,24 @@ def test_it_can_open_its_own_gpu_and_no_other(node):
         assert opened(node, gpu, f"{gpu}.{ALICE}") == (gpus(gpu), OWN_ONLY)
         assert show(node, f"gpushare-mps-{gpu}.{ALICE}", "DevicePolicy") == "closed"
         node.cancel_all()
+
+
+def test_the_daemon_of_a_job_with_whole_gpus_can_open_all_of_these_and_no_other(node, with_client):
+    quits = "echo quit -t 1 | nvidia-cuda-mps-control; rm -rf $CUDA_MPS_PIPE_DIRECTORY/*"
+    script = f"until [ -e /lab/out/go ]; do sleep 0.1; done; {quits}; srun {client.CUDA_CLIENT}; true"
+    with configured(node, "MpsWholeGpus=yes"):
+        with replaced(node, "/usr/bin/nvidia-cuda-mps-server", SERVER):
+            job = node.sbatch("--gpu-mps", "--gres=gpu:2", script=script)
+            folder = f"{job}-{ALICE}"
+            pid, unit = holder(node, folder), f"gpushare-mps-{folder}"
+            assert units(node) == {unit: pid} and show(node, unit, "DevicePolicy") == "closed"
+            assert opened(node, None, folder) == (gpus(0, 1), OWN_ONLY)
+        node.ok("touch /lab/out/go")
+        state = node.finished(job)
+        node.ok("rm /lab/out/go")
+        said = node.output(job)
+        assert state == "COMPLETED" and "It has been started again for this step" in said, said
+        assert "cuInit=805" in said, said
 
 
 def test_its_end_is_not_slurmds(node):

@@ -116,7 +116,7 @@ pub struct GpuTotal {
 impl GpuTotal {
     /// How many processes compute on it without MPS although its shares use MPS.
     pub fn without_mps(&self, daemons: &[Seen]) -> Option<u32> {
-        let has = daemons.iter().any(|seen| seen.daemon.minor == self.gpu.number.minor);
+        let has = daemons.iter().any(|seen| seen.daemon.minor() == Some(self.gpu.number.minor));
         self.state.outside.filter(|_| has && self.shares > 0)
     }
 

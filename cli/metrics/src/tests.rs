@@ -3,7 +3,7 @@ use std::collections::BTreeMap;
 use gpushare_node::gpu::{DeviceNumber, Drain, Gpu, Unfit};
 use gpushare_node::job::JobKey;
 use gpushare_node::ledger::{Event, Holding};
-use gpushare_node::mps::service::{Daemon, Serves};
+use gpushare_node::mps::service::{Daemon, On, Serves};
 use gpushare_node::nvml::answer::GpuState;
 
 use super::*;
@@ -53,8 +53,11 @@ fn node() -> Node {
     ];
     let mut gpus = local::totals(&details, &[80; 4], &entries, &Measured::default());
     gpus[1].state = GpuState { fault: Some("it is lost".to_owned()), ..GpuState::default() };
-    let seen =
-        |minor, user, pid, stuck| Seen { daemon: Daemon { minor, serves: Serves::User(user) }, pid, stuck };
+    let seen = |minor, user, pid, stuck| Seen {
+        daemon: Daemon { on: On::Gpu(minor), serves: Serves::User(user) },
+        pid,
+        stuck,
+    };
     let used =
         |id, minor, used| Used { key: JobKey { id, restart: 0 }, minor, used, looked: 5000, told: false };
     gpus[0].foreign = Some(Vec::new());

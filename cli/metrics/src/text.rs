@@ -171,7 +171,7 @@ fn jobs(text: &mut Text, node: &Node) {
 fn daemons(text: &mut Text, node: &Node) {
     let mut rows = Vec::new();
     for total in &node.gpus {
-        let here = || node.daemons.iter().filter(|seen| seen.daemon.minor == total.gpu.number.minor);
+        let here = || node.daemons.iter().filter(|seen| seen.daemon.minor() == Some(total.gpu.number.minor));
         if here().next().is_none() {
             continue;
         }

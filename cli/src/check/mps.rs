@@ -75,10 +75,10 @@ pub fn time(config: &NodeConfig) -> Option<Finding> {
 /// Checks NVIDIA's daemons. To find out whether one daemon can serve several users, it must be started for a moment.
 pub fn mps(config: &NodeConfig, is_root: bool) -> Vec<Finding> {
     let about = ABOUT;
-    if config.mps == Mps::Off {
+    if !config.runs_daemons() {
         return Vec::new();
     }
-    let word = config.mps.word();
+    let word = if config.mps == Mps::Off { "for whole GPUs" } else { config.mps.word() };
     let program = config.mps_control.display();
     if !config.mps_control.exists() {
         let said = format!("{word}, but there is no {program}");

@@ -6,7 +6,7 @@ use std::fs;
 use std::path::Path;
 
 use gpushare::text::hostlist;
-use gpushare_node::config::{Mps, NodeConfig};
+use gpushare_node::config::NodeConfig;
 
 use super::finding::Finding;
 use super::plugstack::Plugstack;
@@ -44,7 +44,7 @@ pub fn user(settings: &Settings, slurm_conf: &Path) -> Option<Finding> {
 
 /// Whether jobs on this node have their own /dev/shm; `None` without MPS, and if jobs use the node's directories.
 pub fn shm(config: &NodeConfig, settings: &Settings, slurm_conf: &Path, node: &str) -> Option<Finding> {
-    if config.mps == Mps::Off {
+    if !config.runs_daemons() {
         return None;
     }
     // It is NamespaceType from 25.11 on.
@@ -63,11 +63,11 @@ pub fn shm(config: &NodeConfig, settings: &Settings, slurm_conf: &Path, node: &s
         Ok(Private::Yes) => Finding::wrong(
             about,
             format!(
-                "{kind} gives jobs a {SHM} of their own, so no share's program reaches its MPS daemon: they fail"
+                "{kind} gives jobs a {SHM} of their own, so no program reaches its MPS daemon: they fail"
             ),
             format!(
                 "{shown}: Dirs without {SHM}, such as Dirs=/tmp (Slurm 23.02 and newer), and restart slurmd; or \
-                 Mps=off. See docs/containers.md"
+                 Mps=off and MpsWholeGpus=no. See docs/containers.md"
             ),
         ),
         Ok(Private::No) => Finding::ok(about, format!("{kind}, and jobs share {SHM} with MPS daemons")),
@@ -157,7 +157,7 @@ fn of_linux(text: &str) -> Private {
 
 /// gpushare doesn't see a container if another plugin puts tasks into it after gpushare's checks.
 pub fn pyxis(config: &NodeConfig, stack: &Plugstack) -> Option<Finding> {
-    (config.mps != Mps::Off && stack.pyxis_after).then(|| {
+    (config.runs_daemons() && stack.pyxis_after).then(|| {
         Finding::wrong(
             "plugstack.conf",
             "pyxis comes after spank_gpushare.so: a container in which MPS can't be reached runs without limits",
@@ -168,6 +168,8 @@ pub fn pyxis(config: &NodeConfig, stack: &Plugstack) -> Option<Finding> {
 
 #[cfg(test)]
 mod tests {
+    use gpushare_node::config::Mps;
+
     use super::*;
 
     #[test]

@@ -109,7 +109,9 @@ struct Stray<'a> {
 
 #[derive(Serialize)]
 struct Daemon {
-    minor: u32,
+    minor: Option<u32>,
+    /// Of a daemon for a job's whole GPUs.
+    job: Option<u32>,
     user_id: Option<u32>,
     pid: Option<u32>,
     running: bool,
@@ -186,5 +188,5 @@ fn daemon(seen: &Seen) -> Daemon {
         Serves::All => None,
     };
     let running = seen.pid.is_some() && seen.stuck.is_none();
-    Daemon { minor: seen.daemon.minor, user_id, pid: seen.pid, running }
+    Daemon { minor: seen.daemon.minor(), job: seen.daemon.job(), user_id, pid: seen.pid, running }
 }

@@ -30,6 +30,7 @@ pub(super) const KEYS: &[Key<NodeConfig>] = keys! {
     "Nvml": "auto, off, or the path of libnvidia-ml.so.1" => nvml = nvml;
     "NvmlTimeout": "milliseconds, from 10 to 10000" => nvml_timeout = |text| milliseconds(text, 10, 10_000);
     "Mps": Mps::ALLOWED => mps = Mps::read;
+    "MpsWholeGpus": bool::ALLOWED => mps_whole_gpus = bool::read;
     "MpsControl": "the path of nvidia-cuda-mps-control" => mps_control = path;
     "MpsDir": "the path of a directory, at most 60 characters long" => mps_dir = mps_dir;
     "MpsTimeout": "milliseconds, from 100 to 60000" => mps_timeout = |text| milliseconds(text, 100, 60_000);

@@ -123,7 +123,7 @@ impl LockedDaemon<'_> {
     /// # Errors
     /// The node doesn't know the user, a directory or the state can't be written, or no daemon starts and accepts the
     /// limits; or processes of an earlier daemon or of this one can't be ended.
-    pub fn start(&mut self, gpu: &Gpu, limits: Limits) -> Result<(Process, How), MpsError> {
+    pub fn start(&mut self, gpus: &[Gpu], limits: Limits) -> Result<(Process, How), MpsError> {
         let before = self.state.processes.last().copied();
         let ids = start::ids_of(self.daemon.serves);
         self.end_starting()?;
@@ -131,14 +131,18 @@ impl LockedDaemon<'_> {
         self.locked.make_pipes(ids.0, ids.1)?;
         self.locked.keep(&self.state)?;
         let control = self.control();
-        let started = start::start(self.daemon, gpu, &self.locked, &control, self.config);
+        let started = start::start(self.daemon, gpus, &self.locked, &control, self.config);
         // This also applies after a timeout: the daemon may have started anyway, and must be found again.
         if let Some(process) = process::holder(&self.locked.pipe(), ids.0) {
             self.add(process);
             self.locked.keep(&self.state)?;
         }
         let started = started.and_then(|(process, how)| {
-            let unread = self.control().limit(limits, &[])?;
+            // A new daemon has no limits; how drivers show that is not known of all.
+            let unread = match self.daemon.job() {
+                Some(_) => self.control().servers().map(|_| None)?,
+                None => self.control().limit(limits, &[])?,
+            };
             Ok((process, How { unread, ..how }))
         });
         match started {

@@ -19,7 +19,7 @@ gpushare::errors! {
     #[derive(Debug)]
     pub enum MpsError {
         /// A daemon can be confined to a GPU only by UUID.
-        NoUuid => "the NVIDIA driver shows no UUID for its GPU, and Mps needs it";
+        NoUuid => "the NVIDIA driver shows no UUID for its GPU, and MPS needs it";
         Unsafe(path: PathBuf) =>
             "{}: users other than root can change it; set MpsDir to another directory", path.display();
         File(path: PathBuf, error: io::Error) => "{}: {error}", path.display();

@@ -4,7 +4,7 @@
 use crate::config::{Mps, NodeConfig};
 use crate::gpu::{DeviceNumber, Gpu};
 use crate::ledger::Ledger;
-use crate::mps::service::{Daemon, Limits, Serves};
+use crate::mps::service::{Daemon, Limits, On, Serves};
 
 use super::daemon::LockedDaemon;
 use super::error::MpsError;
@@ -40,18 +40,19 @@ pub fn seen(config: &NodeConfig) -> Vec<Seen> {
 }
 
 /// Checks whether NVIDIA's program can start a daemon as `Mps` says: starts one as root, for no GPU of this node, and
-/// ends it. Returns how it was started; `None` without `Mps`.
+/// ends it. Returns how it was started; `None` without `Mps` and
+/// `MpsWholeGpus`.
 ///
 /// # Errors
 /// The daemon can't be started or ended.
 pub fn try_out(config: &NodeConfig) -> Result<Option<How>, MpsError> {
     let serves = match config.mps {
-        Mps::Off => return Ok(None),
-        Mps::PerUser => Serves::User(0),
+        Mps::Off if !config.runs_daemons() => return Ok(None),
+        Mps::Off | Mps::PerUser => Serves::User(0),
         Mps::Multiuser => Serves::All,
     };
     // No GPU has this minor: 255 belongs to /dev/nvidiactl.
-    let daemon = Daemon { minor: 255, serves };
+    let daemon = Daemon { on: On::Gpu(255), serves };
     let locked = folder::lock(&config.mps_dir, daemon, config.mps_timeout, config.mps_timeout)?;
     let mut locked_daemon = LockedDaemon { config, daemon, state: locked.state(), locked };
     let gpu = Gpu {
@@ -60,7 +61,7 @@ pub fn try_out(config: &NodeConfig) -> Result<Option<How>, MpsError> {
         number: DeviceNumber { major: 195, minor: 255 },
         uuid: Some("GPU-00000000-0000-0000-0000-000000000000".to_owned()),
     };
-    let started = locked_daemon.start(&gpu, Limits { memory: Some(1024), percent: 50 });
+    let started = locked_daemon.start(&[gpu], Limits { memory: Some(1024), percent: 50 });
     // The daemon has no GPU, so no mode was set and no job uses it.
     locked_daemon.finish(&Ledger::system())?;
     started.map(|(_, how)| Some(how))

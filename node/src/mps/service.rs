@@ -1,7 +1,13 @@
-//! Which MPS daemon serves a share, where its directories are, and which limits it gets: pure. [`super`] starts and
-//! ends the daemons.
+//! Which MPS daemon serves a job, where its directories are, and which limits it gets: pure. [`super`] starts and ends
+//! the daemons.
+//!
+//! A share's daemon has one GPU. A job with whole GPUs has a daemon only if it asks for one (`--gpu-mps`) and
+//! `MpsWholeGpus` allows that: one for all of its GPUs on this node, without limits. The prolog learns of the option
+//! from slurmd (see [`crate::job`]), and writes the daemon's directory into the job's entry. From there on it is
+//! started, reached, started again and ended like a share's.
 //!
 //! ```text
+//! MpsDir/7-2001/        the same for the whole GPUs of job 7, of user 2001
 //! MpsDir/3.2001/        root's; for GPU minor 3 and user 2001, or 3.all for the daemon of all users
 //! MpsDir/3.2001/lock    locked while a process changes something about the daemon
 //! MpsDir/3.2001/state   what was started, and with which limits
@@ -24,13 +30,22 @@ pub const ALL: u32 = 100;
 /// An MPS control daemon of this node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Daemon {
-    /// The N of the GPU's /dev/nvidiaN.
-    pub minor: u32,
-    /// Whose shares the daemon serves.
+    /// Its GPUs.
+    pub on: On,
+    /// Whose jobs the daemon serves.
     pub serves: Serves,
 }
 
-/// Whose shares a daemon serves.
+/// The GPUs of a daemon.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum On {
+    /// One that has shares: the N of its /dev/nvidiaN.
+    Gpu(u32),
+    /// All that the job with this number has whole.
+    Job(u32),
+}
+
+/// Whose jobs a daemon serves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Serves {
     /// Those of one user; the daemon runs as that user.
@@ -40,14 +55,32 @@ pub enum Serves {
 }
 
 impl Daemon {
-    /// The daemon for a job; `None` without `Mps` and for whole GPUs.
+    /// The daemon for a job; `None` for a share without `Mps`, and for whole GPUs unless the job was given one.
     pub fn of(entry: &Entry, mps: Mps) -> Option<Daemon> {
-        let minor = entry.share_gpu()?.number.minor;
+        if entry.holding == Holding::Whole {
+            return entry.given.daemon.as_ref().map(|_| Daemon::of_whole(entry));
+        }
+        let on = On::Gpu(entry.share_gpu()?.number.minor);
         match mps {
             Mps::Off => None,
-            Mps::PerUser => Some(Daemon { minor, serves: Serves::User(entry.user_id) }),
-            Mps::Multiuser => Some(Daemon { minor, serves: Serves::All }),
+            Mps::PerUser => Some(Daemon { on, serves: Serves::User(entry.user_id) }),
+            Mps::Multiuser => Some(Daemon { on, serves: Serves::All }),
         }
+    }
+
+    /// The daemon for the whole GPUs of a job.
+    pub fn of_whole(entry: &Entry) -> Daemon {
+        Daemon { on: On::Job(entry.key.id), serves: Serves::User(entry.user_id) }
+    }
+
+    /// The N of /dev/nvidiaN, if its GPU has shares.
+    pub fn minor(&self) -> Option<u32> {
+        if let On::Gpu(minor) = self.on { Some(minor) } else { None }
+    }
+
+    /// The job that has all of its GPUs whole.
+    pub fn job(&self) -> Option<u32> {
+        if let On::Job(id) = self.on { Some(id) } else { None }
     }
 
     /// Whether it serves this job, even if `Mps` has changed meanwhile.
@@ -56,7 +89,11 @@ impl Daemon {
             Serves::User(user_id) => entry.user_id == user_id,
             Serves::All => true,
         };
-        same_user && entry.share_gpu().is_some_and(|gpu| gpu.number.minor == self.minor)
+        same_user
+            && match self.on {
+                On::Gpu(minor) => entry.share_gpu().is_some_and(|gpu| gpu.number.minor == minor),
+                On::Job(id) => entry.key.id == id && entry.holding == Holding::Whole,
+            }
     }
 
     /// The daemon's directory.
@@ -78,9 +115,10 @@ impl Daemon {
 
 impl fmt::Display for Daemon {
     fn fmt(&self, out: &mut fmt::Formatter) -> fmt::Result {
-        match self.serves {
-            Serves::User(user_id) => write!(out, "{}.{user_id}", self.minor),
-            Serves::All => write!(out, "{}.all", self.minor),
+        match (self.on, self.serves) {
+            (On::Gpu(minor), Serves::User(user_id)) => write!(out, "{minor}.{user_id}"),
+            (On::Job(id), Serves::User(user_id)) => write!(out, "{id}-{user_id}"),
+            (On::Gpu(number) | On::Job(number), Serves::All) => write!(out, "{number}.all"),
         }
     }
 }
@@ -90,12 +128,14 @@ impl FromStr for Daemon {
 
     /// Parses a directory's name. Refuses `+3.7` and `03.7`, which gpushare never writes.
     fn from_str(name: &str) -> Result<Self, ()> {
-        let (minor, user) = name.split_once('.').ok_or(())?;
+        let (number, user) = name.split_once(['.', '-']).ok_or(())?;
         let serves = match user {
             "all" => Serves::All,
             user => Serves::User(user.parse().map_err(|_| ())?),
         };
-        let daemon = Daemon { minor: minor.parse().map_err(|_| ())?, serves };
+        let number = number.parse().map_err(|_| ())?;
+        let on = if name.contains('-') { On::Job(number) } else { On::Gpu(number) };
+        let daemon = Daemon { on, serves };
         if daemon.to_string() == name { Ok(daemon) } else { Err(()) }
     }
 }
@@ -110,13 +150,14 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// The limits of a job's share; `None` for whole GPUs.
+    /// The limits of a job; whole GPUs have none, like a share of which nothing is limited.
     pub fn of(entry: &Entry, config: &NodeConfig) -> Option<Limits> {
         match entry.holding {
             Holding::Share { units, capacity, memory, .. } => {
                 Some(Limits { memory, percent: threads((units, capacity), config) })
             }
-            Holding::Whole | Holding::Nothing => None,
+            Holding::Whole => Some(Limits { memory: None, percent: ALL }),
+            Holding::Nothing => None,
         }
     }
 
@@ -165,8 +206,11 @@ mod tests {
     #[test]
     fn a_folder_name_stands_for_its_daemon_alone() {
         for (name, daemon) in [
-            ("3.2001", Some(Daemon { minor: 3, serves: Serves::User(2001) })),
-            ("0.all", Some(Daemon { minor: 0, serves: Serves::All })),
+            ("3.2001", Some(Daemon { on: On::Gpu(3), serves: Serves::User(2001) })),
+            ("0.all", Some(Daemon { on: On::Gpu(0), serves: Serves::All })),
+            ("7-2001", Some(Daemon { on: On::Job(7), serves: Serves::User(2001) })),
+            ("7-all", None),
+            ("-7-2001", None),
             ("03.2001", None),
             ("+3.2001", None),
             ("3", None),
@@ -180,9 +224,11 @@ mod tests {
 
     #[test]
     fn the_longest_folder_still_leaves_room_for_a_pipe() {
-        let longest = Daemon { minor: 255, serves: Serves::User(u32::MAX) };
         let dir = format!("/{}", "d".repeat(59));
-        assert!(longest.pipe(Path::new(&dir)).as_os_str().len() <= 87);
+        for on in [On::Gpu(255), On::Job(u32::MAX)] {
+            let longest = Daemon { on, serves: Serves::User(u32::MAX) };
+            assert!(longest.pipe(Path::new(&dir)).as_os_str().len() <= 87);
+        }
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Starts a daemon as its user, with one GPU, detached from slurmd. If systemd runs, the daemon is a transient unit,
+//! Starts a daemon as its user, with its GPUs, detached from slurmd. If systemd runs, the daemon is a transient unit,
 //! which also denies it the other GPUs. Otherwise, or if systemd fails, it starts in its own session.
 
 use std::path::Path;
@@ -58,19 +58,20 @@ fn only_group(serves: Serves, config: &NodeConfig) -> Result<Option<u32>, MpsErr
 /// stays (control_lock), and a daemon that finds no directory ends.
 ///
 /// # Errors
-/// The user is unknown, the GPU has no known UUID, the daemon would be inside a job's step, or no daemon started in
+/// The user is unknown, a GPU has no known UUID, the daemon would be inside a job's step, or no daemon started in
 /// time.
 pub fn start(
     daemon: Daemon,
-    gpu: &Gpu,
+    gpus: &[Gpu],
     locked: &Locked,
     control: &Control,
     config: &NodeConfig,
 ) -> Result<(Process, How), MpsError> {
     let ids = ids_of(daemon.serves);
-    let uuid = gpu.uuid.as_deref().ok_or(MpsError::NoUuid)?;
+    let uuids: Option<Vec<&str>> = gpus.iter().map(|gpu| gpu.uuid.as_deref()).collect();
+    let uuids = uuids.ok_or(MpsError::NoUuid)?.join(",");
     let only_group = only_group(daemon.serves, config)?;
-    let startup = Startup { daemon, gpu, uuid, control, config, ids, only_group };
+    let startup = Startup { daemon, gpus, uuids, control, config, ids, only_group };
     let end = Instant::now() + config.mps_timeout;
     let found = || process::holder(&locked.pipe(), ids.0);
     let mut no_unit = None;

@@ -27,9 +27,9 @@ pub struct How {
 pub struct Startup<'a> {
     /// Which daemon.
     pub daemon: Daemon,
-    /// Its GPU.
-    pub gpu: &'a Gpu,
-    pub(super) uuid: &'a str,
+    /// Its GPUs.
+    pub gpus: &'a [Gpu],
+    pub(super) uuids: String,
     pub(super) control: &'a Control,
     pub(super) config: &'a NodeConfig,
     /// The daemon's user and group.
@@ -39,11 +39,11 @@ pub struct Startup<'a> {
 }
 
 impl Startup<'_> {
-    /// Its environment: the variables that its callers have too, its GPU, and the mark by which it is found while it
+    /// Its environment: the variables that its callers have too, its GPUs, and the mark by which it is found while it
     /// starts.
     pub fn variables(&self) -> impl Iterator<Item = (&'static str, String)> {
         let pipe = self.control.pipe().display().to_string();
-        let own = [("CUDA_VISIBLE_DEVICES", self.uuid.to_owned()), (process::MARK, pipe)];
+        let own = [("CUDA_VISIBLE_DEVICES", self.uuids.clone()), (process::MARK, pipe)];
         self.control.variables().into_iter().chain(own)
     }
 

@@ -1,5 +1,5 @@
 //! A daemon as a transient unit, by systemd-run(1). It is outside of slurmd's cgroup and any job's, so it doesn't end
-//! with them. It can open only its own GPU, whatever its clients make it do.
+//! with them. It can open only its own GPUs, whatever its clients make it do.
 
 use std::path::Path;
 use std::process::Command;
@@ -96,7 +96,8 @@ fn command(startup: &Startup, name: &str, close: bool, patience: Duration) -> Co
     // Not --quiet: that would also hide why it failed.
     command.args(["--collect", "--service-type=forking"]);
     command.arg(format!("--unit={name}"));
-    command.arg(format!("--description=gpushare: MPS daemon of {} for {whose}", startup.gpu.path.display()));
+    let own: Vec<String> = startup.gpus.iter().map(|gpu| gpu.path.display().to_string()).collect();
+    command.arg(format!("--description=gpushare: MPS daemon of {} for {whose}", own.join(" ")));
     // systemd looks users up, even by number, so it can't start a program as one whom it doesn't know.
     let by_setpriv = startup.by_setpriv().filter(|_| startup.only_group.is_some());
     if startup.daemon.serves != Serves::All && by_setpriv.is_none() {
@@ -108,8 +109,7 @@ fn command(startup: &Startup, name: &str, close: bool, patience: Duration) -> Co
     command.arg(format!("--property=TimeoutStartSec={}ms", (patience.as_millis() / 2).max(1)));
     if close {
         command.arg("--property=DevicePolicy=closed");
-        let own = startup.gpu.path.display().to_string();
-        for device in std::iter::once(own.as_str()).chain(NEEDED).chain(MORE) {
+        for device in own.iter().map(String::as_str).chain(NEEDED).chain(MORE) {
             // systemd logs a warning for each device that doesn't exist.
             if Path::new(device).exists() {
                 command.arg(format!("--property=DeviceAllow={device} rw"));

@@ -36,6 +36,11 @@ gpushare::errors! {
         OtherNode(other: String) =>
             "node {other}, which has a part of this job, is on the same machine: gpushare supports one slurmd per \
              machine";
+        /// `--gpu-mps`, as the next three.
+        MpsNotAllowed => "--gpu-mps is not allowed on this node: gpushare.conf says MpsWholeGpus=no";
+        MpsOfShare => "--gpu-mps is for whole GPUs, and this job has a share of one";
+        MpsWithoutGpus => "--gpu-mps is for jobs with whole GPUs, and this job has no GPU on this node";
+        MpsOnMig => "--gpu-mps is for whole GPUs, and MIG is enabled on this job's";
     } from { Ledger(LedgerError) }
 }
 
@@ -74,7 +79,7 @@ impl PlaceError {
             | PlaceError::UnitsListed { .. } => {
                 let has_others = matches!(self, PlaceError::Devices(DeviceError::None));
                 let loses = !job.gpus.is_empty() && !has_others && config.closes_without_entry();
-                job.percent.is_some() || job.noted.is_some() || loses
+                job.percent.is_some() || job.noted.is_some() || job.gpu_mps || loses
             }
             PlaceError::Ledger(_) => false,
             _ => true,

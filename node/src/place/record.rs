@@ -30,10 +30,8 @@ pub(super) fn record(
     let (units, measured) = match allocation {
         Allocation::Share { .. } => (units?, ask.measured()),
         Allocation::Whole(_) => {
-            if node.config.foreign_processes != ForeignProcesses::Ignore {
-                ask.measured();
-            }
-            (Vec::new(), None)
+            let asks = job.gpu_mps || node.config.foreign_processes != ForeignProcesses::Ignore;
+            (Vec::new(), if asks { ask.measured() } else { None })
         }
         Allocation::Nothing => (Vec::new(), None),
     };
@@ -126,7 +124,8 @@ fn attempt(
     let name = node.name.map(str::to_owned);
     let mut entry =
         Entry { holding, gpus: own, since: now, node: name, ..Entry::without_gpus(job.key, job.user_id) };
-    entry.given = given(node, &entry, gpus);
+    entry.given =
+        if job.gpu_mps { environment::given_whole(&entry, node.config) } else { given(node, &entry, gpus) };
     entry.witness = witness;
     ledger.record(&entry)?;
     let crowded = notices.iter().any(|notice| matches!(notice, Notice::Overcommitted));

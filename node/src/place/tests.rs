@@ -3,6 +3,7 @@
 mod failures;
 mod nvml;
 mod over;
+mod own_mps;
 
 use super::*;
 use crate::choose::NothingFits;
@@ -29,6 +30,7 @@ fn job(id: u32, units: u32) -> NodeJob {
         percent: Some((units * 100 / 320).max(1)),
         noted: Some(Noted { gres: "mps".to_owned(), units }),
         gpus: vec![0],
+        gpu_mps: false,
     }
 }
 

@@ -1,7 +1,8 @@
 //! The handle of a SPANK hook: which step this is, and its environment.
 
-use std::ffi::{c_char, c_int};
+use std::ffi::{CStr, c_char, c_int};
 use std::marker::PhantomData;
+use std::ptr;
 
 use slurm_sys::spank_t;
 
@@ -137,6 +138,38 @@ impl Step<'_> {
         let code = unsafe { slurm_sys::spank_unsetenv(self.handle, name.as_ptr()) };
         code == slurm_sys::SPANK_SUCCESS
     }
+}
+
+/// An option without a value of sbatch, salloc and srun.
+#[derive(Debug)]
+pub struct CommandOption {
+    /// `--name`
+    pub name: &'static CStr,
+    /// What `--help` says about it.
+    pub usage: &'static CStr,
+    /// What Slurm calls where it is given: in the command, and in each slurmstepd of a step that has it, after the hook
+    /// `init`.
+    pub used: unsafe extern "C" fn(c_int, *const c_char, c_int) -> c_int,
+}
+
+/// Makes an option known in this process. A table of options, `spank_options`, would not do: sbatch and salloc don't
+/// read it (src/common/plugstack.c, `_spank_plugin_create`).
+///
+/// # Safety
+/// `handle` is the one that Slurm passed to the running hook, `init`.
+#[doc(alias = "spank_option_register")]
+pub unsafe fn register(handle: spank_t, option: &CommandOption) {
+    let mut told = slurm_sys::spank_option {
+        name: option.name.as_ptr().cast_mut(),
+        arginfo: ptr::null_mut(),
+        usage: option.usage.as_ptr().cast_mut(),
+        has_arg: 0,
+        val: 0,
+        cb: Some(option.used),
+    };
+    // If it refuses the option, it says so, and doesn't know it.
+    // SAFETY: Slurm copies the structure and its texts (src/common/plugstack.c, `_spank_option_copy`).
+    let _ = unsafe { slurm_sys::spank_option_register(handle, &raw mut told) };
 }
 
 /// A hook's result. Any failure is -1: releases up to 24.11 treat a positive code as success.

@@ -76,6 +76,9 @@ gpushare::errors! {
         NoFence => "the fence was not put up; see the node's slurmd log";
         /// What an earlier hook or the prolog found out.
         Told(reason: String) => "{reason}";
+        NoOwnMps =>
+            "--gpu-mps: the job was given no MPS daemon here; the option is for a whole job, not for a step, and needs \
+             gpushare's shares and MpsWholeGpus=yes on the node";
         Status(error: io::Error) => "/proc/self/status: {error}";
     } from { Fault(Fault), Unreachable(Unreachable) }
 }

@@ -1,5 +1,6 @@
 //! spank_gpushare.so, which slurmstepd loads from plugstack.conf: fences each step of a job to the job's GPUs and tells
-//! the programs of a share which GPU they have. In srun, sbatch and salloc, which load it too, it does nothing.
+//! the programs of a share which GPU they have. In srun, sbatch and salloc, which load it too, it only adds the option
+//! `--gpu-mps` ([`own_mps`]).
 //!
 //! The hooks, all in slurmstepd, in this order:
 //!
@@ -24,6 +25,7 @@
 mod cgroup;
 mod error;
 mod heal;
+mod own_mps;
 mod step;
 
 use std::os::unix::fs::MetadataExt;
@@ -51,6 +53,7 @@ use step::{Fenced, GPUS_OF_STEP, StepState};
 
 export_spank! {
     name = "gpushare",
+    option = own_mps::OPTION;
     slurm_spank_init = init, on panic = Success;
     slurm_spank_user_init = user_init, on panic = Success;
     slurm_spank_task_post_fork = task_post_fork, on panic = Success;
@@ -127,6 +130,10 @@ fn user_init(step: Step, _arguments: &[Vec<u8>]) -> ReturnCode {
         names.into_iter().filter(|name| !is_replaced(name)).for_each(|name| remove(step, name));
         if let StepState::Fenced(fenced) = state {
             set_environment(step, fenced);
+        }
+        if step.has_variable(own_mps::SENT) {
+            own_mps::note();
+            remove(step, own_mps::SENT);
         }
     });
     ReturnCode::Success
@@ -227,7 +234,9 @@ fn limit_memory(fenced: &Fenced, entry: &Entry, config: &NodeConfig) {
 
 fn task_init(step: Step, _arguments: &[Vec<u8>]) -> ReturnCode {
     panic_if_asked(step, "task_init");
+    let lacks_mps = with_state(|state| own_mps::is_missing(state));
     let outcome = with_state(|state| match state {
+        StepState::NotOurs if lacks_mps => Err(TaskError::NoOwnMps),
         StepState::NotOurs => Ok(()),
         StepState::Unknown | StepState::Configured(..) => Err(TaskError::NoHook),
         StepState::Failed(error) => Err(TaskError::Told(error.to_string())),
@@ -235,7 +244,8 @@ fn task_init(step: Step, _arguments: &[Vec<u8>]) -> ReturnCode {
             set_environment(step, fenced);
             match (&fenced.refused, fenced.page.get()) {
                 (Some(refused), _) => Err(TaskError::Told(refused.to_string())),
-                (None, FenceState::Up) => check(fenced),
+                (None, FenceState::Up) if lacks_mps => Err(TaskError::NoOwnMps),
+                (None, FenceState::Up) => check(fenced).map(|()| own_mps::name_gpus(step, fenced)),
                 (None, FenceState::None) => Err(TaskError::NoFence),
                 (None, FenceState::Failed(reason)) => Err(TaskError::Told(reason)),
             }

@@ -8,7 +8,7 @@ use gpushare_node::gpu::{Detail, DeviceNumber, Drain, Unfit};
 use gpushare_node::job::JobKey;
 use gpushare_node::ledger::figures::Used;
 use gpushare_node::ledger::{Damage, Garbage};
-use gpushare_node::mps::service::{Daemon, Serves};
+use gpushare_node::mps::service::{Daemon, On, Serves};
 use gpushare_node::nvml::answer::{GpuState, Measured};
 use serde_json::json;
 
@@ -210,7 +210,7 @@ GPU 3 takes no shares, NVML says: must|be reset
 #[test]
 fn who_goes_round_mps_is_said_where_shares_have_it() {
     let said = |minor| {
-        let daemon = Daemon { minor, serves: Serves::User(2001) };
+        let daemon = Daemon { on: On::Gpu(minor), serves: Serves::User(2001) };
         let daemons = vec![Seen { daemon, pid: Some(77), stuck: None }];
         let status = Status { daemons, ..measured() };
         (
