@@ -361,9 +361,9 @@ fn the_object_has_what_the_tables_have_whatever_a_name_holds() {
             {"name": "12", "reason": Damage::OtherVersion(3).to_string()},
         ],
         "mps": [
-            {"minor": 0, "user_id": 2001, "pid": 4711, "running": true},
-            {"minor": 1, "user_id": null, "pid": 4712, "running": false},
-            {"minor": 2, "user_id": 2002, "pid": null, "running": false},
+            {"minor": 0, "job": null, "user_id": 2001, "pid": 4711, "running": true},
+            {"minor": 1, "job": null, "user_id": null, "pid": 4712, "running": false},
+            {"minor": 2, "job": null, "user_id": 2002, "pid": null, "running": false},
         ],
         "own_jobs_only": false,
     });
