@@ -263,13 +263,8 @@ pub fn sessions(config: &NodeConfig) -> Option<Vec<u32>> {
     if !config.runs_daemons() || crate::user_id() != Some(0) {
         return None;
     }
-    let mut sessions = Vec::new();
-    for daemon in daemons(config) {
-        for process in DaemonRecord::of(&daemon.folder(&config.mps_dir)).processes {
-            sessions.push(process.pid);
-        }
-    }
-    Some(sessions)
+    let records = daemons(config).into_iter().map(|daemon| DaemonRecord::of(&daemon.folder(&config.mps_dir)));
+    Some(records.flat_map(|record| record.processes).map(|process| process.pid).collect())
 }
 
 /// Every daemon that has a directory.

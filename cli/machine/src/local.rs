@@ -17,7 +17,7 @@ use gpushare_node::exec;
 use gpushare_node::foreign::{Foreign, Jobs, usage};
 use gpushare_node::gpu::{self, Detail, DeviceError, Drain, Gpu, Inventory, Roots};
 use gpushare_node::ledger::{Entry, Garbage, Holding, Ledger, LedgerError, Listing, figures};
-use gpushare_node::mps::service::Serves;
+use gpushare_node::mps::service::{On, Serves};
 use gpushare_node::mps::{self, inspect::Seen};
 use gpushare_node::nvml::Nvml;
 use gpushare_node::nvml::answer::{GpuState, Measured};
@@ -116,7 +116,7 @@ pub struct GpuTotal {
 impl GpuTotal {
     /// How many processes compute on it without MPS although its shares use MPS.
     pub fn without_mps(&self, daemons: &[Seen]) -> Option<u32> {
-        let has = daemons.iter().any(|seen| seen.daemon.minor() == Some(self.gpu.number.minor));
+        let has = daemons.iter().any(|seen| seen.daemon.on == On::Gpu(self.gpu.number.minor));
         self.state.outside.filter(|_| has && self.shares > 0)
     }
 

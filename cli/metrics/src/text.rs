@@ -6,6 +6,7 @@ use std::fmt::{Display, Write};
 use gpushare::submit::counters::Outcome;
 use gpushare_node::gpu::Unfit;
 use gpushare_node::ledger::Event;
+use gpushare_node::mps::service::On;
 
 use super::{Facts, Node};
 use gpushare_machine::local::GpuTotal;
@@ -171,7 +172,7 @@ fn jobs(text: &mut Text, node: &Node) {
 fn daemons(text: &mut Text, node: &Node) {
     let mut rows = Vec::new();
     for total in &node.gpus {
-        let here = || node.daemons.iter().filter(|seen| seen.daemon.minor() == Some(total.gpu.number.minor));
+        let here = || node.daemons.iter().filter(|seen| seen.daemon.on == On::Gpu(total.gpu.number.minor));
         if here().next().is_none() {
             continue;
         }

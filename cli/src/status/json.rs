@@ -2,7 +2,7 @@
 
 use gpushare_node::ledger::{Garbage, Holding};
 use gpushare_node::mps::inspect::Seen;
-use gpushare_node::mps::service::Serves;
+use gpushare_node::mps::service::{On, Serves};
 use serde::Serialize;
 
 use gpushare_machine::local::{GpuTotal, Status};
@@ -188,5 +188,9 @@ fn daemon(seen: &Seen) -> Daemon {
         Serves::All => None,
     };
     let running = seen.pid.is_some() && seen.stuck.is_none();
-    Daemon { minor: seen.daemon.minor(), job: seen.daemon.job(), user_id, pid: seen.pid, running }
+    let (minor, job) = match seen.daemon.on {
+        On::Gpu(minor) => (Some(minor), None),
+        On::Job(id) => (None, Some(id)),
+    };
+    Daemon { minor, job, user_id, pid: seen.pid, running }
 }

@@ -56,7 +56,7 @@ fn split(job: &Path, devices: &[DeviceNumber]) -> io::Result<(PipeWriter, u32)> 
         Side::Child => {
             drop(writer);
             let mut told = File::from(OwnedFd::from(reader));
-            unix::become_mender(&told);
+            unix::mender::become_mender(&told);
             if told.read_exact(&mut [0]).is_err() {
                 let _ = mend(job, devices);
             }

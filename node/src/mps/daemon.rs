@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::config::{ComputeMode, NodeConfig};
 use crate::gpu::Gpu;
 use crate::ledger::{Entry, Ledger};
-use crate::mps::service::{Daemon, Limits, Serves};
+use crate::mps::service::{Daemon, Limits, On, Serves};
 use crate::nvml::answer::Mode;
 
 use super::control::Control;
@@ -139,9 +139,9 @@ impl LockedDaemon<'_> {
         }
         let started = started.and_then(|(process, how)| {
             // A new daemon has no limits; how drivers show that is not known of all.
-            let unread = match self.daemon.job() {
-                Some(_) => self.control().servers().map(|_| None)?,
-                None => self.control().limit(limits, &[])?,
+            let unread = match self.daemon.on {
+                On::Job(_) => self.control().servers().map(|_| None)?,
+                On::Gpu(_) => self.control().limit(limits, &[])?,
             };
             Ok((process, How { unread, ..how }))
         });

@@ -73,16 +73,6 @@ impl Daemon {
         Daemon { on: On::Job(entry.key.id), serves: Serves::User(entry.user_id) }
     }
 
-    /// The N of /dev/nvidiaN, if its GPU has shares.
-    pub fn minor(&self) -> Option<u32> {
-        if let On::Gpu(minor) = self.on { Some(minor) } else { None }
-    }
-
-    /// The job that has all of its GPUs whole.
-    pub fn job(&self) -> Option<u32> {
-        if let On::Job(id) = self.on { Some(id) } else { None }
-    }
-
     /// Whether it serves this job, even if `Mps` has changed meanwhile.
     pub fn serves(&self, entry: &Entry) -> bool {
         let same_user = match self.serves {
