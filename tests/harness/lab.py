@@ -6,6 +6,7 @@ import os
 import re
 import shlex
 import subprocess
+import time
 from pathlib import Path
 
 from waiting import PATIENCE, wait
@@ -131,6 +132,11 @@ class Cluster:
         """/lab/out, as this machine sees it."""
         return STATE / "run" / self.name / "out"
 
+    @property
+    def logs(self):
+        """The directory of its logs, as this machine sees it; it stays until a cluster of that name starts."""
+        return STATE / "run" / self.name / "log"
+
     def inside(self, *command, user="root", node=None):
         """The command line that runs COMMAND in the cluster, or on a NODE with its own namespaces."""
         if self._init is None:
@@ -212,7 +218,9 @@ class Cluster:
         return wait(condition, what, patience)
 
     def start_now(self, job):
-        """Takes away the two minutes that a requeued job waits; not while slurmdbd gives the job its index."""
+        """Takes away the two minutes that a requeued job waits; not while slurmdbd gives the job its index, and not in
+        the second of its kill, in which Slurm loses it (docs/dev/slurm-faults.md)."""
+        time.sleep(1 - time.time() % 1)
         command = ["scontrol", "update", f"JobId={job}", "StartTime=now"]
         self.wait(lambda: self.run(command).returncode == 0, f"an update of job {job}")
 

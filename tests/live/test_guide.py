@@ -77,8 +77,9 @@ def perform(cluster, step):
         if not is_said():
             assert step.looks
             cluster.wait(is_said, where)
-    except AssertionError:
-        raise AssertionError(f"{where}\nprints at first\n{outputs[0]}\nand last\n{outputs[-1]}") from None
+    except AssertionError as late:
+        shown = f"prints at first\n{outputs[0]}\nand last\n{outputs[-1]}"
+        raise AssertionError(f"{where}\n{shown}\n{late}") from None
 
 
 def go_through(cluster, page, sections):
@@ -86,6 +87,14 @@ def go_through(cluster, page, sections):
     assert len(found) > 10, found
     for step in found:
         perform(cluster, step)
+        if step.command.startswith("gpushare qos apply"):
+            cluster.wait(lambda: knows_all(cluster), "slurmctld to know the accounts and their users")
+
+
+def knows_all(cluster):
+    """Whether slurmctld has the database's associations; sacctmgr doesn't wait for that."""
+    known = re.findall(r" ID=(\d+) ", cluster.ok("scontrol -o show assoc_mgr flags=assoc"))
+    return set(known) == set(cluster.ok("sacctmgr -nP show assoc format=id").split())
 
 
 @pytest.fixture(scope="module")
