@@ -76,11 +76,6 @@ impl NodeJob {
         self.percent.is_none() && self.noted.is_none() && self.gpus.is_empty()
     }
 
-    /// Slurm or our note mentions a share, whether or not this node has such shares.
-    pub fn may_have_share(&self) -> bool {
-        self.percent.is_some() || self.noted.is_some()
-    }
-
     /// Reads the job from the variables that `variable` looks up.
     ///
     /// # Errors
@@ -100,9 +95,11 @@ impl NodeJob {
             Some(text) => indices(&text).ok_or(JobError::NoNumber(GPUS, text))?,
         };
         let noted = variable(SHARE_VARIABLE).and_then(|note| noted(&note));
-        let gpu_mps = variable(GPU_MPS).is_some();
         let key = JobKey { id, restart: restart.unwrap_or(0) };
-        Ok(NodeJob { key, user_id, percent, noted, gpus, gpu_mps })
+        let mut job = NodeJob { key, user_id, percent, noted, gpus, gpu_mps: variable(GPU_MPS).is_some() };
+        // sbatch gives the option to each component of a het job, also to one without GPUs.
+        job.gpu_mps &= !job.has_nothing() || variable("SLURM_HET_JOB_ID").is_none();
+        Ok(job)
     }
 }
 
