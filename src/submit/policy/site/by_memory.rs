@@ -138,7 +138,7 @@ impl<'a, A: Accounting> Judgement<'_, 'a, A> {
     }
 
     /// The lowest allowed number of units with at least this much memory, on as many as possible of the GPUs that have
-    /// so much. None of these must be too small for it.
+    /// so much. All of these have so many units.
     fn fitting(&self, gpus: &Gpus, named: bool, mebibytes: u64) -> Option<u64> {
         let sizes = &self.policy.shares.sizes;
         let needs = |(gpu, most): &(&LargestGpu, u64)| {
