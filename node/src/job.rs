@@ -174,6 +174,17 @@ mod tests {
     }
 
     #[test]
+    fn a_part_of_a_het_job_without_gpus_asks_for_no_daemon() {
+        let asks = |more: &[(&str, &str)]| {
+            let all =
+                [&[("SLURM_JOB_ID", "8"), ("SLURM_JOB_UID", "2001"), (GPU_MPS, "(null)")], more].concat();
+            read(&all).unwrap().gpu_mps
+        };
+        let (het, gpus) = (("SLURM_HET_JOB_ID", "7"), ("SLURM_JOB_GPUS", "0"));
+        assert!(asks(&[]) && asks(&[gpus]) && asks(&[het, gpus]) && !asks(&[het]));
+    }
+
+    #[test]
     fn a_note_that_is_none_counts_for_nothing() {
         for note in ["", "mps", "mps:", "mps:0", "mps:x", "mps:-1"] {
             let job = read(&[("SLURM_JOB_ID", "7"), ("SLURM_JOB_UID", "0"), (SHARE_VARIABLE, note)]).unwrap();

@@ -134,19 +134,10 @@ def test_a_job_that_such_a_job_submits_has_nothing_of_it(node, options):
 
 def test_a_job_from_a_shell_of_salloc_has_nothing_of_it(node):
     inner = "sbatch --wait -o /lab/out/inner --gres=none --wrap env"
-    node.ok(["salloc", "-Q", "--gpu-mps", ONE, "bash", "-c", f"{inner} && srun {CLIENT} | tee /lab/out/own"], "alice")
-    assert SENT not in node.output("inner") and values(node.output("own"))["cuInit"] == NO_SERVER
-
-
-def test_a_component_of_a_het_job_without_gpus_needs_no_daemon(node):
-    script = f"#!/bin/bash\nsrun --het-group=1 echo fine; srun --het-group=0 {CLIENT}; true\n"
-    job = node.ok(
-        ["sbatch", "--parsable", "-o", "/lab/out/het", "--gpu-mps", "-n1", ONE, ":", "-n1", "--gres=none"], "alice",
-        stdin=script,
-    )
-    assert node.finished(job) == "COMPLETED", node.output("het")
-    said = node.output("het")
-    assert "fine" in said.splitlines() and values(said)["cuInit"] == NO_SERVER, said
+    done = node.run(["salloc", "-Q", "--gpu-mps", ONE, "bash", "-c", f"{inner}; srun {CLIENT}"], "alice")
+    said = node.output("inner")
+    assert f"{SENT}_gpu_mps" not in said and "PATH=" in said, said
+    assert values(done.stdout)["cuInit"] == NO_SERVER, done
 
 
 # --- refusals ------------------------------------------------------------------------------------------------------

@@ -1,6 +1,5 @@
 //! Finds, checks, starts and ends one daemon, in its locked directory.
 
-
 use crate::config::{ComputeMode, NodeConfig};
 use crate::gpu::Gpu;
 use crate::ledger::{Entry, Ledger};

@@ -22,6 +22,9 @@ use crate::step::{Fenced, StepState};
 /// The variable from which Slurm's commands take the option.
 pub const SENT: &str = "SLURM_SPANK__SLURM_SPANK_OPTION_gpushare_gpu_mps";
 
+/// salloc's command has this one, too; slurmstepd removes it.
+const OF_SALLOC: &str = "_SLURM_SPANK_OPTION_gpushare_gpu_mps";
+
 const VISIBLE: &str = "CUDA_VISIBLE_DEVICES";
 
 static ASKED: AtomicBool = AtomicBool::new(false);
@@ -30,7 +33,7 @@ static ASKED: AtomicBool = AtomicBool::new(false);
 pub const OPTION: CommandOption = CommandOption {
     name: c"gpu-mps",
     usage: c"run an MPS daemon for the whole GPUs of the job",
-    sent: SENT,
+    sent: [SENT, OF_SALLOC],
     used,
 };
 
