@@ -4,6 +4,9 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+#[path = "documents/claims.rs"]
+mod claims;
+
 /// Pages on which every name with `()` is a function of ours; others name Slurm's and C's too.
 const ABOUT_OUR_CODE: [&str; 2] = ["docs/dev/architecture.md", "docs/dev/threat-model.md"];
 

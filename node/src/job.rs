@@ -76,11 +76,6 @@ impl NodeJob {
         self.percent.is_none() && self.noted.is_none() && self.gpus.is_empty()
     }
 
-    /// Slurm or our note mentions a share, whether or not this node has such shares.
-    pub fn may_have_share(&self) -> bool {
-        self.percent.is_some() || self.noted.is_some()
-    }
-
     /// Reads the job from the variables that `variable` looks up.
     ///
     /// # Errors
@@ -100,9 +95,11 @@ impl NodeJob {
             Some(text) => indices(&text).ok_or(JobError::NoNumber(GPUS, text))?,
         };
         let noted = variable(SHARE_VARIABLE).and_then(|note| noted(&note));
-        let gpu_mps = variable(GPU_MPS).is_some();
         let key = JobKey { id, restart: restart.unwrap_or(0) };
-        Ok(NodeJob { key, user_id, percent, noted, gpus, gpu_mps })
+        let mut job = NodeJob { key, user_id, percent, noted, gpus, gpu_mps: variable(GPU_MPS).is_some() };
+        // sbatch gives the option to each component of a het job, also to one without GPUs.
+        job.gpu_mps &= !job.has_nothing() || variable("SLURM_HET_JOB_ID").is_none();
+        Ok(job)
     }
 }
 
@@ -174,6 +171,17 @@ mod tests {
         let key = JobKey { id: 7, restart: 2 };
         let gpus = vec![0, 2, 3];
         assert_eq!(job, Ok(NodeJob { key, user_id: 2001, percent: Some(12), noted, gpus, gpu_mps: true }));
+    }
+
+    #[test]
+    fn a_part_of_a_het_job_without_gpus_asks_for_no_daemon() {
+        let asks = |more: &[(&str, &str)]| {
+            let all =
+                [&[("SLURM_JOB_ID", "8"), ("SLURM_JOB_UID", "2001"), (GPU_MPS, "(null)")], more].concat();
+            read(&all).unwrap().gpu_mps
+        };
+        let (het, gpus) = (("SLURM_HET_JOB_ID", "7"), ("SLURM_JOB_GPUS", "0"));
+        assert!(asks(&[]) && asks(&[gpus]) && asks(&[het, gpus]) && !asks(&[het]));
     }
 
     #[test]

@@ -17,7 +17,7 @@ use std::time::Duration;
 use crate::config::{ComputeMode, NodeConfig};
 use crate::job::JobKey;
 use crate::ledger::{Entry, Garbage, Ledger};
-use crate::mps::service::{Daemon, Limits};
+use crate::mps::service::{Daemon, Limits, On};
 
 mod control;
 mod daemon;
@@ -48,6 +48,8 @@ const LOCK_WAIT: Duration = Duration::from_secs(5);
 /// How long to wait for a process that is busy with the daemon of other jobs.
 const SHORT: Duration = Duration::from_millis(50);
 
+/// How long a daemon with a server may take to quit: NVIDIA's takes a second for `quit -t 1`, and a moment more.
+const QUITTING: Duration = Duration::from_secs(2);
 /// How many times `MpsTimeout` to wait for the daemon's lock. An epilog holds it while it ends a daemon that doesn't
 /// answer: the daemon, its processes and NVML may each take `MpsTimeout`.
 const LOCK_TIMES: u32 = 3;
@@ -87,11 +89,17 @@ pub struct Started {
 }
 
 /// Makes sure that the daemon of a job runs, answers and has the limits. Returns the daemon that was started for that;
-/// `None` if the job's daemon was already running, or if the job needs none or has ended.
+/// `None` if the job's daemon was already running, or if the job needs none or has ended. `is_new`: the job was placed
+/// just now, so a daemon for its whole GPUs is left from an earlier start, which had others.
 ///
 /// # Errors
 /// The job can't have a daemon.
-pub fn prepare(config: &NodeConfig, ledger: &Ledger, entry: &Entry) -> Result<Option<Started>, MpsError> {
+pub fn prepare(
+    config: &NodeConfig,
+    ledger: &Ledger,
+    entry: &Entry,
+    is_new: bool,
+) -> Result<Option<Started>, MpsError> {
     let (Some(daemon), Some(limits)) = (Daemon::of(entry, config.mps), Limits::of(entry, config)) else {
         return Ok(None);
     };
@@ -108,6 +116,7 @@ pub fn prepare(config: &NodeConfig, ledger: &Ledger, entry: &Entry) -> Result<Op
             locked_daemon.end()?;
             healed = Some("the process that was ending it was killed".to_owned());
         }
+        Found::Alive(_) if is_new && matches!(daemon.on, On::Job(_)) => locked_daemon.end()?,
         Found::Alive(process) => match locked_daemon.check(process, users(ledger, daemon, None)?) {
             Ok(()) => {
                 locked_daemon.admit(ledger)?;
@@ -129,7 +138,8 @@ pub fn prepare(config: &NodeConfig, ledger: &Ledger, entry: &Entry) -> Result<Op
                     MpsError::Faulty(_) => {}
                     // Its clients go on; nobody else can reach it.
                     MpsError::NoSocket(_) if config.compute_mode != ComputeMode::Exclusive => {}
-                    _ if locked_daemon.is_quitting(process) => {}
+                    // A program of its user has told it to quit.
+                    _ if process::ends_by_itself(process, QUITTING) => {}
                     _ => return Err(MpsError::InUse(others, Box::new(why))),
                 }
                 healed = Some(why.to_string());

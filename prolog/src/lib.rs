@@ -97,7 +97,7 @@ fn place(caller: u32) -> Result<(), WorkError> {
     let ledger = Ledger::system();
     let roots = Roots::system();
     // NVML answers while gres.conf and the devices are read.
-    let for_share = job.may_have_share() && config.placement != Placement::Off;
+    let for_share = config.placement != Placement::Off && (job.percent.is_some() || job.noted.is_some());
     let looks = config.foreign_processes != ForeignProcesses::Ignore
         && config.placement != Placement::Off
         && !job.has_nothing();
@@ -126,7 +126,8 @@ fn place(caller: u32) -> Result<(), WorkError> {
         foreign::look(node, entry, &seen)?;
     }
     match &placed {
-        Placed::Before(entry) | Placed::Now(entry, _) => prepare_mps(node, entry),
+        Placed::Before(entry) => prepare_mps(node, entry, false),
+        Placed::Now(entry, _) => prepare_mps(node, entry, true),
         Placed::NotOurs => {
             let noted = job.noted.as_ref().filter(|noted| for_share && noted.gres == config.share_gres);
             if let Some(Noted { gres, units }) = noted {
@@ -193,15 +194,15 @@ fn restart_daemon() -> Result<(), WorkError> {
     // The job's steps look for the daemon in the entry: not for one of another `Mps` or `MpsDir`.
     let folder = Daemon::of(&entry, config.mps).map(|daemon| daemon.folder(&config.mps_dir));
     if folder == entry.given.daemon {
-        let started = mps::prepare(&config, &ledger, &entry).map_err(WorkError::NoDaemon)?;
+        let started = mps::prepare(&config, &ledger, &entry, false).map_err(WorkError::NoDaemon)?;
         report::started(id, started.as_ref());
     }
     Ok(())
 }
 
 /// Prepares the job's MPS daemon. Without one, the job fails or runs without MPS.
-fn prepare_mps(node: Node, entry: &Entry) -> Result<(), WorkError> {
-    let error = match mps::prepare(node.config, node.ledger, entry) {
+fn prepare_mps(node: Node, entry: &Entry, is_new: bool) -> Result<(), WorkError> {
+    let error = match mps::prepare(node.config, node.ledger, entry, is_new) {
         Ok(started) => {
             report::started(entry.key.id, started.as_ref());
             return Ok(());

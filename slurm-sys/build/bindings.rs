@@ -16,7 +16,7 @@ const TYPES: [&str; 9] = [
 const FUNCTIONS: [&str; 19] = [
     "slurm_(info|error|debug)",
     "slurm_(xcalloc|xfree|xstrdup)",
-    "spank_remote",
+    "spank_remote|spank_context",
     "spank_get_item",
     "spank_getenv",
     "spank_setenv",

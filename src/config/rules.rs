@@ -171,11 +171,17 @@ impl Draft {
         let shares = &mut policy.shares;
         shares.elsewhere = sizes.gpus(String::new(), by_memory);
         shares.nodes = nodes.into_iter().map(|(names, sizes)| sizes.gpus(names, by_memory)).collect();
-        let units = || shares.nodes.iter().chain([&shares.elsewhere]).filter_map(|line| line.units);
-        shares.most = units().max();
+        let sizes = || {
+            let taking = shares.nodes.iter().chain([&shares.elsewhere]).filter(|line| line.units.is_some());
+            taking.map(LargestGpu::sizes)
+        };
+        shares.most = sizes().filter_map(|(units, ..)| units).max();
+        let differ = sizes().min() != sizes().max();
         if let Some(name) = &memory_gres {
             memory::check(shares, &policy.share_gres.0, name).map_err(Problem::of_file)?;
-        } else if units().min() == shares.most {
+        }
+        // If no other nodes have shares, MemoryGRES needs the lines.
+        if !differ && (shares.elsewhere.units.is_some() || !by_memory) {
             shares.nodes.clear();
         }
         policy.memory_gres = memory_gres;

@@ -2,6 +2,7 @@
 """An MPS daemon for the whole GPUs of a job: --gpu-mps. The daemon is NVIDIA's own, as in test_mps.py."""
 
 import re
+import time
 
 import client
 import pytest
@@ -34,7 +35,7 @@ def node(with_client):
 def start(node, *options, script="sleep 60"):
     """A running job with a daemon: its number, its daemon's directory and PID."""
     job = node.sbatch("--gpu-mps", *options, script=script)
-    folder = f"{job}-{ALICE}"
+    folder = f"j{job}-{ALICE}"
     return job, folder, node.wait(lambda: daemons(node).get(folder), f"a daemon in {folder}")
 
 
@@ -131,6 +132,14 @@ def test_a_job_that_such_a_job_submits_has_nothing_of_it(node, options):
         assert values(said)["cuInit"] == NO_DAEMON and "CUDA_MPS" not in said and SENT not in said, said
 
 
+def test_a_job_from_a_shell_of_salloc_has_nothing_of_it(node):
+    inner = "sbatch --wait -o /lab/out/inner --gres=none --wrap env"
+    done = node.run(["salloc", "-Q", "--gpu-mps", ONE, "bash", "-c", f"{inner}; srun {CLIENT}"], "alice")
+    said = node.output("inner")
+    assert f"{SENT}_gpu_mps" not in said and "PATH=" in said, said
+    assert values(done.stdout)["cuInit"] == NO_SERVER, done
+
+
 # --- refusals ------------------------------------------------------------------------------------------------------
 
 
@@ -198,3 +207,18 @@ def test_a_daemon_is_ended_though_the_epilog_did_not_run(node):
     node.ok("sed -i s/^since=.*/since=1/ /run/gpushare/jobs/* && rm -f /run/gpushare/reconciled")
     node.ok(["srun", ONE, "true"], "bob")
     node.wait(lambda: not daemons(node), "the end of a daemon without a job")
+
+
+def test_a_requeued_job_has_no_daemon_of_its_earlier_start(node):
+    job, folder, pid = start(node, "--requeue", ONE)
+    node.ok("cp -p /usr/sbin/gpushare-epilog /usr/sbin/away && ln -sf /bin/true /usr/sbin/gpushare-epilog")
+    try:
+        node.ok(["scontrol", "requeue", job])
+        node.wait_state(job, "PENDING")
+        assert daemons(node) == {folder: pid}
+        if not node.newer_than("23.02"):
+            time.sleep(3)  # as in test_surf.py
+        node.start_now(job)
+        node.wait(lambda: daemons(node).get(folder) not in (None, pid), "another daemon")
+    finally:
+        node.ok("rm /usr/sbin/gpushare-epilog && mv /usr/sbin/away /usr/sbin/gpushare-epilog")

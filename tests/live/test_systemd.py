@@ -237,7 +237,7 @@ def test_the_daemon_of_a_job_with_whole_gpus_can_open_all_of_these_and_no_other(
     with configured(node, "MpsWholeGpus=yes"):
         with replaced(node, "/usr/bin/nvidia-cuda-mps-server", SERVER):
             job = node.sbatch("--gpu-mps", "--gres=gpu:2", script=script)
-            folder = f"{job}-{ALICE}"
+            folder = f"j{job}-{ALICE}"
             pid, unit = holder(node, folder), f"gpushare-mps-{folder}"
             assert units(node) == {unit: pid} and show(node, unit, "DevicePolicy") == "closed"
             assert opened(node, None, folder) == (gpus(0, 1), OWN_ONLY)

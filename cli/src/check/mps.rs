@@ -32,7 +32,7 @@ const FIX_UNIT: &str = "see journalctl -u 'gpushare-mps-*'; shares work meanwhil
 /// Users' files in their daemons' directories are on the file system of `MpsDir`.
 pub fn mps_dir(config: &NodeConfig) -> Option<Finding> {
     let about = "MpsDir";
-    if config.mps != Mps::PerUser {
+    if config.mps != Mps::PerUser && !config.mps_whole_gpus {
         return None;
     }
     let device = |path: &Path| path.ancestors().find_map(|path| Some(path.metadata().ok()?.dev()));

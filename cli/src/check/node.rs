@@ -5,7 +5,7 @@ use std::path::Path;
 
 use gpushare::word::Word;
 use gpushare_machine::local;
-use gpushare_node::config::{self, Mps, NodeConfig, Placement, units};
+use gpushare_node::config::{self, NodeConfig, Placement, units};
 use gpushare_node::gpu::{self, Detail, Inventory, Roots};
 use gpushare_node::ledger::Ledger;
 use gpushare_node::nvml::Nvml;
@@ -197,10 +197,10 @@ pub fn gpus(config: &NodeConfig, name: &str) -> (Finding, Option<Inventory>) {
                     format!("{count} GPUs; no share on {}", unfit.join(", ")),
                     "see the driver's log; or gpushare.conf: GpuFile without them",
                 )
-            } else if without > 0 && config.mps != Mps::Off {
+            } else if without > 0 && config.runs_daemons() {
                 let said =
-                    format!("{count} GPUs; the driver shows no UUID for {without} of them, and Mps needs it");
-                Finding::wrong(about, said, "load NVIDIA's driver; or gpushare.conf: Mps=off")
+                    format!("{count} GPUs; the driver shows no UUID for {without} of them, and MPS needs it");
+                Finding::wrong(about, said, "load NVIDIA's driver; or gpushare.conf: Mps=off MpsWholeGpus=no")
             } else {
                 let gpus: Vec<String> = found.details.iter().map(described).collect();
                 Finding::ok(about, gpus.join(", "))

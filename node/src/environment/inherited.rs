@@ -145,7 +145,8 @@ mod tests {
             ("CUDA_MPS_PIPE_DIRECTORY", "/run/gpushare/mps/0.2001/pipe"),
             ("CUDA_MPS_LOG_DIRECTORY", "/data/mps/7.all/log"),
         ];
-        assert!(is_of_daemon(Path::new("/run/gpushare/mps/7-2001/pipe"), "pipe"), "of a job's whole GPUs");
+        assert!(is_of_daemon(Path::new("/run/gpushare/mps/j7-2001/pipe"), "pipe"), "of a job's whole GPUs");
+        assert!(!is_of_daemon(Path::new("/tmp/7-2001/pipe"), "pipe"), "of a user's own script");
         let value = |wanted: &str| Some(all.iter().find(|(name, _)| *name == wanted)?.1.to_owned());
         assert_eq!(
             inherited(value, false, Placement::Follow),

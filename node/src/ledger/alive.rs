@@ -48,11 +48,6 @@ pub fn is_gone(proc: &Path, witness: &Witness) -> bool {
     }
 }
 
-/// The jobs that have a slurmstepd.
-fn jobs_with_steps(proc: &Path) -> io::Result<HashSet<u32>> {
-    Ok(step_daemons(proc)?.into_iter().map(|(_, job)| job).collect())
-}
-
 impl Ledger {
     /// The file whose date says when the ledger was last searched.
     fn stamp(&self) -> PathBuf {
@@ -92,7 +87,8 @@ impl Locked<'_> {
         if suspects.is_empty() {
             return Ok(Vec::new());
         }
-        let running = jobs_with_steps(proc).map_err(failed)?;
+        let steps = step_daemons(proc).map_err(failed)?;
+        let running: HashSet<u32> = steps.into_iter().map(|(_, job)| job).collect();
         suspects.retain(|entry| {
             !running.contains(&entry.key.id) && now.saturating_sub(entry.since) >= grace.as_secs()
         });

@@ -1,7 +1,5 @@
 //! Finds, checks, starts and ends one daemon, in its locked directory.
 
-use std::time::Duration;
-
 use crate::config::{ComputeMode, NodeConfig};
 use crate::gpu::Gpu;
 use crate::ledger::{Entry, Ledger};
@@ -16,9 +14,6 @@ use super::start;
 use super::startup::How;
 use super::{daemons, limits_for, process, reach, users};
 use crate::nvml::{self, Trouble};
-
-/// How long a daemon with a server may take to quit: NVIDIA's takes a second for `quit -t 1`, and a moment more.
-const QUITTING: Duration = Duration::from_secs(2);
 
 /// A daemon's locked directory, and what is known about the daemon.
 pub struct LockedDaemon<'a> {
@@ -99,11 +94,6 @@ impl LockedDaemon<'_> {
         }
         self.state.shm = reach::shm_of(process, start::ids_of(self.daemon.serves));
         self.locked.keep(&self.state)
-    }
-
-    /// Whether a daemon that doesn't answer ends by itself now: a program of its user has told it to quit.
-    pub fn is_quitting(&self, process: Process) -> bool {
-        process::ends_by_itself(process, QUITTING)
     }
 
     /// Lets the users that have a job into the directory of a daemon for all users.

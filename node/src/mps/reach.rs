@@ -35,8 +35,8 @@ gpushare::errors! {
             "its MPS daemon can't be reached from here, so CUDA would run without limits: {}: {why}; see \
              docs/containers.md", pipe.display();
         Ended(pipe: PathBuf) =>
-            "its MPS daemon has ended, which your jobs on this GPU share: one of your programs told it to quit or \
-             removed {}; your next job here starts it again", pipe.display();
+            "its MPS daemon has ended: one of your programs told it to quit or removed {}; your next job here starts \
+             it again", pipe.display();
         Shm =>
             "{SHM} is not the node's here, but programs share it with their MPS daemon: remove it from Dirs \
              (job_container.conf, namespace.yaml), or bind the node's into the container; see docs/containers.md";

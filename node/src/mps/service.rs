@@ -7,7 +7,7 @@
 //! started, reached, started again and ended like a share's.
 //!
 //! ```text
-//! MpsDir/7-2001/        the same for the whole GPUs of job 7, of user 2001
+//! MpsDir/j7-2001/       the same for the whole GPUs of job 7, of user 2001; no site's own daemons have such names
 //! MpsDir/3.2001/        root's; for GPU minor 3 and user 2001, or 3.all for the daemon of all users
 //! MpsDir/3.2001/lock    locked while a process changes something about the daemon
 //! MpsDir/3.2001/state   what was started, and with which limits
@@ -107,7 +107,7 @@ impl fmt::Display for Daemon {
     fn fmt(&self, out: &mut fmt::Formatter) -> fmt::Result {
         match (self.on, self.serves) {
             (On::Gpu(minor), Serves::User(user_id)) => write!(out, "{minor}.{user_id}"),
-            (On::Job(id), Serves::User(user_id)) => write!(out, "{id}-{user_id}"),
+            (On::Job(id), Serves::User(user_id)) => write!(out, "j{id}-{user_id}"),
             (On::Gpu(number) | On::Job(number), Serves::All) => write!(out, "{number}.all"),
         }
     }
@@ -118,13 +118,14 @@ impl FromStr for Daemon {
 
     /// Parses a directory's name. Refuses `+3.7` and `03.7`, which gpushare never writes.
     fn from_str(name: &str) -> Result<Self, ()> {
-        let (number, user) = name.split_once(['.', '-']).ok_or(())?;
+        let job = name.strip_prefix('j').and_then(|rest| rest.split_once('-'));
+        let (number, user) = job.or_else(|| name.split_once('.')).ok_or(())?;
         let serves = match user {
             "all" => Serves::All,
             user => Serves::User(user.parse().map_err(|_| ())?),
         };
         let number = number.parse().map_err(|_| ())?;
-        let on = if name.contains('-') { On::Job(number) } else { On::Gpu(number) };
+        let on = if job.is_some() { On::Job(number) } else { On::Gpu(number) };
         let daemon = Daemon { on, serves };
         if daemon.to_string() == name { Ok(daemon) } else { Err(()) }
     }
@@ -198,9 +199,11 @@ mod tests {
         for (name, daemon) in [
             ("3.2001", Some(Daemon { on: On::Gpu(3), serves: Serves::User(2001) })),
             ("0.all", Some(Daemon { on: On::Gpu(0), serves: Serves::All })),
-            ("7-2001", Some(Daemon { on: On::Job(7), serves: Serves::User(2001) })),
-            ("7-all", None),
-            ("-7-2001", None),
+            ("j7-2001", Some(Daemon { on: On::Job(7), serves: Serves::User(2001) })),
+            ("j7-all", None),
+            ("7-2001", None),
+            ("j-7-2001", None),
+            ("j7.2001", None),
             ("03.2001", None),
             ("+3.2001", None),
             ("3", None),
@@ -214,8 +217,10 @@ mod tests {
 
     #[test]
     fn the_longest_folder_still_leaves_room_for_a_pipe() {
+        // MAX_JOB_ID in slurm.h.
+        const MOST_JOBS: u32 = 0x03ff_ffff;
         let dir = format!("/{}", "d".repeat(59));
-        for on in [On::Gpu(255), On::Job(u32::MAX)] {
+        for on in [On::Gpu(255), On::Job(MOST_JOBS)] {
             let longest = Daemon { on, serves: Serves::User(u32::MAX) };
             assert!(longest.pipe(Path::new(&dir)).as_os_str().len() <= 87);
         }

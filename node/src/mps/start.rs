@@ -75,7 +75,7 @@ pub fn start(
     let end = Instant::now() + config.mps_timeout;
     let found = || process::holder(&locked.pipe(), ids.0);
     let mut no_unit = None;
-    if unit::is_possible() {
+    if Path::new(unit::SYSTEMD).is_dir() {
         match unit::start(&startup, config.mps_timeout / 2, found) {
             Ok(started) => return Ok(started),
             Err(why) => no_unit = Some(why),

@@ -15,7 +15,7 @@ use crate::exec::{AskError, ask, program};
 const SYSTEMD_RUN: &str = "/usr/bin/systemd-run";
 const NVIDIA_MODPROBE: &str = "/usr/bin/nvidia-modprobe";
 /// Exists only if systemd is process 1 (sd_booted(3)).
-const SYSTEMD: &str = "/run/systemd/system";
+pub(super) const SYSTEMD: &str = "/run/systemd/system";
 /// Devices besides the GPU that every computing program needs.
 const NEEDED: [&str; 2] = ["/dev/nvidiactl", "/dev/nvidia-uvm"];
 /// Devices that some programs open.
@@ -30,11 +30,6 @@ const PROPERTIES: [&str; 4] = [
     "LimitNOFILE=131072",
     "LimitMEMLOCK=infinity",
 ];
-
-/// Whether this machine can start units.
-pub fn is_possible() -> bool {
-    Path::new(SYSTEMD).is_dir()
-}
 
 /// Starts the daemon; `found` returns it if it runs. The error is a text that says what went wrong.
 ///

@@ -147,6 +147,8 @@ pub struct CommandOption {
     pub name: &'static CStr,
     /// What `--help` says about it.
     pub usage: &'static CStr,
+    /// The variables in which Slurm passes it to the programs of a job, and to the command of salloc.
+    pub sent: [&'static str; 2],
     /// What Slurm calls where it is given: in the command, and in each slurmstepd of a step that has it, after the hook
     /// `init`.
     pub used: unsafe extern "C" fn(c_int, *const c_char, c_int) -> c_int,
@@ -167,6 +169,15 @@ pub unsafe fn register(handle: spank_t, option: &CommandOption) {
         val: 0,
         cb: Some(option.used),
     };
+    // SAFETY: takes nothing.
+    let submits = unsafe { slurm_sys::spank_context() } == slurm_sys::S_CTX_ALLOCATOR;
+    if submits && std::env::var_os("SLURM_JOB_ID").is_some() {
+        // A job submitted from within salloc has the option only if it asks for it. srun begins a step there.
+        for name in option.sent {
+            // SAFETY: sbatch and salloc load plugins before they have a second thread.
+            unsafe { std::env::remove_var(name) };
+        }
+    }
     // If it refuses the option, it says so, and doesn't know it.
     // SAFETY: Slurm copies the structure and its texts (src/common/plugstack.c, `_spank_option_copy`).
     let _ = unsafe { slurm_sys::spank_option_register(handle, &raw mut told) };

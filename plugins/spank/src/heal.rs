@@ -11,9 +11,9 @@ use gpushare_node::mps::{Reach, reach};
 use gpushare_slurm::spank::Step;
 
 /// What the job's user reads.
-pub const NOTICE: &str = "the MPS daemon that your jobs on this GPU share had ended: one of your programs told it to \
-                          quit or removed CUDA_MPS_PIPE_DIRECTORY. It has been started again for this step; programs \
-                          that were running there have lost their GPU";
+pub const NOTICE: &str = "the MPS daemon of this job had ended: one of your programs told it to quit or removed \
+                          CUDA_MPS_PIPE_DIRECTORY. It has been started again for this step; programs that were running \
+                          there have lost their GPU";
 
 /// What slurmd gave slurmstepd, and the prolog needs.
 const SLURMS: [&str; 2] = ["SLURM_CONF", "SLURMD_NODENAME"];

@@ -234,7 +234,7 @@ fn limit_memory(fenced: &Fenced, entry: &Entry, config: &NodeConfig) {
 
 fn task_init(step: Step, _arguments: &[Vec<u8>]) -> ReturnCode {
     panic_if_asked(step, "task_init");
-    let lacks_mps = with_state(|state| own_mps::is_missing(state));
+    let lacks_mps = with_state(|state| own_mps::is_missing(step, state));
     let outcome = with_state(|state| match state {
         StepState::NotOurs if lacks_mps => Err(TaskError::NoOwnMps),
         StepState::NotOurs => Ok(()),

@@ -14,6 +14,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use gpushare_node::fence::{Access, access};
 use gpushare_node::gpu::Gpu;
+use gpushare_node::ledger::Entry;
 use gpushare_slurm::spank::{CommandOption, Step};
 
 use crate::step::{Fenced, StepState};
@@ -21,13 +22,20 @@ use crate::step::{Fenced, StepState};
 /// The variable from which Slurm's commands take the option.
 pub const SENT: &str = "SLURM_SPANK__SLURM_SPANK_OPTION_gpushare_gpu_mps";
 
+/// salloc's command has this one, too; slurmstepd removes it.
+const OF_SALLOC: &str = "_SLURM_SPANK_OPTION_gpushare_gpu_mps";
+
 const VISIBLE: &str = "CUDA_VISIBLE_DEVICES";
 
 static ASKED: AtomicBool = AtomicBool::new(false);
 
 /// The option.
-pub const OPTION: CommandOption =
-    CommandOption { name: c"gpu-mps", usage: c"run an MPS daemon for the whole GPUs of the job", used };
+pub const OPTION: CommandOption = CommandOption {
+    name: c"gpu-mps",
+    usage: c"run an MPS daemon for the whole GPUs of the job",
+    sent: [SENT, OF_SALLOC],
+    used,
+};
 
 extern "C" fn used(_: c_int, _: *const c_char, _: c_int) -> c_int {
     note();
@@ -39,10 +47,13 @@ pub fn note() {
     ASKED.store(true, Ordering::Relaxed);
 }
 
-/// Whether the step has the option, and its job has no daemon.
-pub fn is_missing(state: &StepState) -> bool {
+/// Whether the step has the option, and its job has no daemon. sbatch gives the option to each component of a het job;
+/// one without GPUs needs none.
+pub fn is_missing(step: Step, state: &StepState) -> bool {
     let recorded = if let StepState::Fenced(fenced) = state { fenced.recorded.as_ref() } else { None };
-    ASKED.load(Ordering::Relaxed) && recorded.is_none_or(|(entry, _)| entry.given.daemon.is_none())
+    let needs = recorded.is_some() || !step.has_variable("SLURM_HET_JOB_ID");
+    let lacks = |entry: &Entry| entry.given.daemon.is_none() || entry.share_gpu().is_some();
+    ASKED.load(Ordering::Relaxed) && needs && recorded.is_none_or(|(entry, _)| lacks(entry))
 }
 
 /// If a task can open only some of the job's GPUs, Slurm numbers those from 0. Clients of the daemon count all of its

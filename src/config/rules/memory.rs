@@ -9,8 +9,8 @@ const KEY: &str = "MemoryGRES";
 /// Checks a GRES of that name with the settings of nodes, and the name of shares.
 ///
 /// # Errors
-/// The name is that of a share; or no node takes shares, or one that does has no `MemPerUnit`, or less than those with
-/// a line.
+/// The name is that of a share; or no node takes shares, or one that does has no `MemPerUnit`, or smaller units or
+/// fewer than those with a line.
 pub(super) fn check(shares: &ShareRules, share_gres: &str, name: &str) -> Result<(), Problem> {
     if [share_gres, "mps", "shard"].contains(&name) {
         return Err(Problem::Against { setting: KEY, needs: "a name that is not a share's" });
@@ -23,10 +23,11 @@ pub(super) fn check(shares: &ShareRules, share_gres: &str, name: &str) -> Result
         Some(_) => {}
     }
     let elsewhere = &shares.elsewhere;
-    if elsewhere.units.is_some() && nodes().map(mem_per_unit).max() > Some(elsewhere.mem_per_unit) {
+    let larger = |gpu: &LargestGpu| gpu.mem_per_unit > elsewhere.mem_per_unit || gpu.units > elsewhere.units;
+    if elsewhere.units.is_some() && nodes().any(larger) {
         return Err(Problem::Against {
             setting: KEY,
-            needs: "the largest MemPerUnit outside of NodeName= lines",
+            needs: "the largest MemPerUnit and UnitsPerGpu outside of NodeName= lines",
         });
     }
     Ok(())

@@ -11,8 +11,7 @@ use crate::word::words;
 pub struct Policy {
     /// `GovernedQOS`
     pub governed: Governed,
-    /// `GovernedPartitions`: those whose own QOS has a limit on a type, which a plugin can't see in the accounting
-    /// data.
+    /// `GovernedPartitions`: those whose own QOS has a limit on a type. The plugin doesn't look that QOS up.
     pub partitions: Patterns,
     /// `GovernedAccounts`
     pub accounts: GovernedAccounts,

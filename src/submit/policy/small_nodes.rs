@@ -40,7 +40,7 @@ impl<'a, A: Accounting> Judgement<'_, 'a, A> {
         let said = self.request.excluded_nodes.unwrap_or_default();
         let excluded: Vec<String> = names(said).collect();
         let mut added = Vec::new();
-        let too_small = |largest: &LargestGpu| largest.is_less_than(share.count, self.mebibytes);
+        let too_small = |largest: &LargestGpu| largest.is_less_than(&share, self.mebibytes);
         for largest in self.policy.shares.nodes.iter().filter(|largest| too_small(largest)) {
             for node in names(largest.nodes.as_bytes()) {
                 let counts = too_small(self.gpus_of(&node)) && self.accounting.has_node(&node);
@@ -71,8 +71,15 @@ impl<'a, A: Accounting> Judgement<'_, 'a, A> {
 }
 
 impl LargestGpu {
-    fn is_less_than(&self, units: u64, mebibytes: u64) -> bool {
-        self.units.is_some_and(|largest| largest < units || self.memory(units) < mebibytes)
+    /// Whether its GPUs of the share's type are too small; if it has none of that type, its largest.
+    fn is_less_than(&self, share: &Gres, mebibytes: u64) -> bool {
+        let most = self.units.map(|largest| self.most(share.gres_type).unwrap_or(largest));
+        most.is_some_and(|most| most < share.count || self.memory(share.count) < mebibytes)
+    }
+
+    /// What nodes can differ in.
+    pub(crate) fn sizes(&self) -> (Option<u64>, &[(String, u32)], u32) {
+        (self.units, &self.types, self.mem_per_unit)
     }
 
     /// The memory of so many units, in MiB.

@@ -11,8 +11,8 @@ fn only_whole_gpus_have_a_daemon_of_the_jobs_own() {
     let node = Place::new("MpsWholeGpus=yes");
     match node.place(&asks(whole(1, &[1, 2]))).unwrap() {
         Placed::Now(Entry { given, .. }, _) => {
-            assert_eq!(given.daemon.as_deref(), Some(Path::new("/run/gpushare/mps/1-2001")));
-            let pipe = ("CUDA_MPS_PIPE_DIRECTORY".to_owned(), "/run/gpushare/mps/1-2001/pipe".to_owned());
+            assert_eq!(given.daemon.as_deref(), Some(Path::new("/run/gpushare/mps/j1-2001")));
+            let pipe = ("CUDA_MPS_PIPE_DIRECTORY".to_owned(), "/run/gpushare/mps/j1-2001/pipe".to_owned());
             assert!(given.variables.len() == 2 && given.variables.contains(&pipe), "{given:?}");
         }
         other => panic!("{other:?}"),

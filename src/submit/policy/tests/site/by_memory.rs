@@ -127,6 +127,15 @@ const HUNDRED: &str = "MemoryGRES=gpumem\nPlacement=own\nShareGRES=gpushare\nUni
                        NodeName=a[1-2] UnitsPerGpu=a40:100 MemPerUnit=460\n";
 const BY_LINES: &str = "MemoryGRES=gpumem\nPlacement=own\nShareGRES=gpushare\nUnitsPerGpu=100\nMemPerUnit=810\n\
                         NodeName=a[1-2] MemPerUnit=460\nNodeName=cpu[1-9] Placement=off\n";
+/// One kind of GPU has fewer units than another needs.
+const FEWER: &str = "MemoryGRES=gpumem\nPlacement=own\nShareGRES=gpushare\nUnitsPerGpu=100\nMemPerUnit=810\n\
+                     NodeName=b[1-2] UnitsPerGpu=60 MemPerUnit=800\nNodeName=a[1-2] MemPerUnit=460\n";
+const ONLY_LINES: &str = "MemoryGRES=gpumem\nShareGRES=gpushare\n\
+                          NodeName=b[1-2] Placement=own UnitsPerGpu=8 MemPerUnit=10000\n\
+                          NodeName=a[1-2] Placement=own UnitsPerGpu=16 MemPerUnit=3000\n";
+/// Nodes with a second, larger type.
+const TWO_TYPES: &str = "MemoryGRES=gpumem\nPlacement=own\nShareGRES=gpushare\nUnitsPerGpu=a100:80\n\
+                         MemPerUnit=1024\nNodeName=a[1-2] UnitsPerGpu=a100:40,h100:80\n";
 
 #[test]
 fn a_share_has_the_memory_on_every_node_where_it_may_run() {
@@ -147,8 +156,19 @@ fn a_share_has_the_memory_on_every_node_where_it_may_run() {
         (BY_LINES, "gpumem:20G", "h1,a1", Ok((45, None, 20700))),
         (BY_LINES, "gpumem:60G", "h1", Ok((76, Some("a1,a2"), 61560))),
         (BY_LINES, "gpumem:60G", "a1", Err("sizes (units): 46000M (100)\n  try: --gres=gpumem:46000\n")),
-        (BY_LINES, "gpumem:60G", "h1,a1", Err("GS129")),
+        (BY_LINES, "gpumem:60G", "h1,a1", Err("sizes (units): 46000M (100)\n  try: --gres=gpumem:46000\n")),
         (BY_LINES, "gpumem:20G", "cpu1", Ok((45, None, 20700))),
+        (BY_LINES, "gpumem:60G", "cpu1", Ok((76, Some("a1,a2"), 61560))),
+        (FEWER, "gpumem:20G", "", Ok((45, None, 20700))),
+        (FEWER, "gpumem:40G", "", Ok((52, Some("a1,a2"), 41600))),
+        (FEWER, "gpumem:60G", "", Ok((76, Some("b1,b2,a1,a2"), 61560))),
+        (FEWER, "gpumem:40G", "a1", Ok((90, Some("b1,b2"), 41400))),
+        (FEWER, "gpumem:40G", "a1,b1", Err("sizes (units): 27600M (60)\n  try: --gres=gpumem:27600\n")),
+        (ONLY_LINES, "gpumem:40000", "", Ok((4, Some("a1,a2"), 40000))),
+        (TWO_TYPES, "gpumem:a100:60G", "", Ok((60, Some("a1,a2"), 61440))),
+        (TWO_TYPES, "gpumem:h100:60G", "", Ok((60, None, 61440))),
+        (TWO_TYPES, "gpumem:a100:40G", "", Ok((40, None, 40960))),
+        (TWO_TYPES, "gpumem:60G", "", Ok((60, None, 61440))),
         (BY_LINES, "gpumem:3000,gres/gpushare:40", "", Err("\n  try: --gres=gpumem:3000\n")),
     ] {
         let policy = Rules::parse(text).unwrap().policy;
@@ -193,12 +213,67 @@ fn a_correction_of_something_else_keeps_the_memory() {
 }
 
 #[test]
-fn nodes_without_a_line_have_the_most_memory_for_a_unit() {
+fn a_correction_that_changes_other_parts_keeps_the_memory_or_is_none() {
+    let hundred = Rules::parse(HUNDRED).unwrap().policy;
+    let refusal = refused(judge(&node("qos_both", "gres/gpu:1,gres/gpumem:60G"), &hundred, &TABLE));
+    assert_eq!(tried(&refusal).as_deref(), Some("--qos=qos_both --gres=gpu:a40:1,gpumem:60G"));
+    // With a type, the units would have to be others.
+    let mps = Rules::parse(&HUNDRED.replace("gpushare", "mps")).unwrap().policy;
+    let refusal = refused(judge(&node("qos_counted_twice", "gres/gpumem:60G"), &mps, &TABLE));
+    assert_eq!((refusal.rule, tried(&refusal)), (Rule::TypeMissing, None));
+}
+
+#[test]
+fn what_is_let_pass_is_advised_with_the_memory() {
+    for mode in ["warn", "audit"] {
+        let text = format!("{HUNDRED}ShareReservations=course\nMode={mode}\n");
+        let policy = Rules::parse(&text).unwrap().policy;
+        let accepted = accepted(judge(&node("listed_by_name", "gres/gpumem:60G"), &policy, &TABLE));
+        let [Remark::Changed(Change::Share { .. }), Remark::Passed(fault, _)] = &accepted.remarks[..] else {
+            panic!("{:?}", accepted.remarks)
+        };
+        assert_eq!(tried(fault).as_deref(), Some("--reservation=NAME --gres=gpumem:60G"), "{mode}");
+    }
+}
+
+#[test]
+fn an_update_that_clears_the_list_of_nodes_names_none() {
+    let policy = Rules::parse(&BY_LINES.replace("gpushare", "mps")).unwrap().policy;
+    let existing = Request { nodes: Some(b"a1"), ..node("listed_by_name", "gres/mps:10") };
+    let said = Request { qos: None, nodes: Some(b""), ..node("", "gres/gpumem:60G") };
+    let update =
+        Update { job: b"7", array: false, request: said.into(), anew: true, others: &["ReqNodeList"] };
+    let accepted = accepted(judge_update(&update, &existing, &policy, &TABLE));
+    assert_eq!(accepted.excluded_nodes.as_deref(), Some(&b"a1,a2"[..]));
+}
+
+#[test]
+fn nodes_whose_shares_do_not_differ_are_never_excluded() {
+    let alike = policy("NodeName=n1 Packing=pack\nNodeName=n2 Placement=off\nMode=warn\n");
+    let accepted = accepted(judge(&node("listed_by_name", "gres/gpushare:90"), &alike, &TABLE));
+    assert_eq!((accepted.remarks.len(), accepted.excluded_nodes), (1, None));
+    // Nodes with a line alone have shares.
+    let lines = "MemoryGRES=gpumem\nShareGRES=gpushare\nUnitsPerGpu=80\nMemPerUnit=300\n\
+                 NodeName=n1 Placement=own\nNodeName=n2 Placement=own Packing=pack\n";
+    let lines = Rules::parse(lines).unwrap().policy;
+    assert_eq!(outcome(&node("listed_by_name", "gres/gpumem:6000"), &lines), share("gres/gpushare:20", 20));
+}
+
+#[test]
+fn nodes_without_a_line_have_the_largest_gpus() {
     let parse = |text: &str| Rules::parse(&format!("MemoryGRES=gpumem\nUnitsPerGpu=100\n{text}"));
     for (text, wrong) in [
         ("Placement=own\nMemPerUnit=810\nNodeName=a1 MemPerUnit=460", None),
         ("NodeName=h1 Placement=own MemPerUnit=810\nNodeName=a1 Placement=own MemPerUnit=460", None),
-        ("Placement=own\nMemPerUnit=460\nNodeName=h1 MemPerUnit=810", Some("the largest MemPerUnit outside")),
+        (
+            "Placement=own\nMemPerUnit=460\nNodeName=h1 MemPerUnit=810",
+            Some("the largest MemPerUnit and UnitsPerGpu outside"),
+        ),
+        (
+            "Placement=own\nMemPerUnit=500\nNodeName=b UnitsPerGpu=200",
+            Some("UnitsPerGpu outside of NodeName="),
+        ),
+        ("Placement=own\nMemPerUnit=500\nNodeName=a40-[1-8] UnitsPerGpu=92", None),
         ("NodeName=h1 Placement=own MemPerUnit=810\nNodeName=a1 Placement=own", Some("needs MemPerUnit")),
     ] {
         let told = parse(text).err().map(|error| error.to_string());
@@ -231,7 +306,7 @@ fn a_file_that_says_too_little_is_a_mistake() {
         ("MemoryGRES=mps\nPlacement=own\nUnitsPerGpu=80\nMemPerUnit=300", "a name that is not a share's"),
         (
             "MemoryGRES=gpumem\nPlacement=own\nUnitsPerGpu=80\nMemPerUnit=300\nNodeName=n2 MemPerUnit=400",
-            "MemoryGRES needs the largest MemPerUnit outside of NodeName= lines",
+            "MemoryGRES needs the largest MemPerUnit and UnitsPerGpu outside of NodeName= lines",
         ),
     ] {
         let error = Rules::parse(text).unwrap_err().to_string();
