@@ -113,7 +113,19 @@ def test_the_logs_are_kept_and_only_those_of_the_test_count(run, tmp_path_factor
     assert (run.directory / "b/box/slurmd.log").read_text() == 2 * REQUEUED
 
 
-def test_what_the_run_prints(run, capsys):
+def test_without_a_known_symptom_it_depends_on_the_run(run, capsys, monkeypatch):
+    run("a", text=UNKNOWN["an assertion"])
+    for strict in (True, False):
+        monkeypatch.setattr(second_try, "STRICT", strict)
+        assert main(run.directory) == strict and capsys.readouterr().out == "a\n"
+    main(run.directory, "--summary")
+    assert capsys.readouterr().out == "1 (no known symptom: a)\n"
+    run("tests/siege/test_judge.py::test_it", text=SHOWN["overloaded: a wait"])
+    assert main(run.directory) == 1
+
+
+def test_what_the_run_prints(run, capsys, monkeypatch):
+    monkeypatch.setattr(second_try, "STRICT", True)
     run("a", text=SHOWN["overloaded: a wait"])
     run("b", text=SHOWN["overloaded: a command"])
     assert main(run.directory) == 0 and capsys.readouterr().out == "a\nb\n"
