@@ -14,7 +14,7 @@ from lab import root as lab_root
 PAGE = TOP / "docs/dev/requests.md"
 # A field in the first cell of a row: `id` (since 23.11), `job_id` (until 25.05), or both with a comma between.
 FIELD = re.compile(r"`(\w+)`(?: \((?:since ([\d.]+))?(?:, )?(?:until ([\d.]+))?\))?")
-CANT_MATTER = "Fields that can't matter"
+CANT_MATTER = "Fields that don't affect GPUs"
 PROVIDERS = {"libslurmfull": "usr/lib/*/slurm-wlm/libslurmfull.so", "slurmctld": "usr/sbin/slurmctld-wlm"}
 
 

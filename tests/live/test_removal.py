@@ -53,7 +53,7 @@ def switched_on(cluster, request):
 
 
 def restart(cluster, daemon):
-    cluster.ok(f"/lab/service restart {daemon}", timeout=60)
+    cluster.ok(f"/lab/service restart {daemon}", timeout=90)
 
 
 def reconfigure(cluster):
