@@ -27,6 +27,9 @@ pub(super) const PIPE: &str = "pipe";
 /// The percentage that limits nothing.
 pub const ALL: u32 = 100;
 
+/// The last minor number that a GPU can have. Scripts of users name directories of their own by jobs' numbers.
+const LAST_MINOR: u32 = 255;
+
 /// An MPS control daemon of this node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Daemon {
@@ -124,10 +127,11 @@ impl FromStr for Daemon {
             "all" => Serves::All,
             user => Serves::User(user.parse().map_err(|_| ())?),
         };
-        let number = number.parse().map_err(|_| ())?;
+        let number: u32 = number.parse().map_err(|_| ())?;
         let on = if job.is_some() { On::Job(number) } else { On::Gpu(number) };
         let daemon = Daemon { on, serves };
-        if daemon.to_string() == name { Ok(daemon) } else { Err(()) }
+        let is_ours = daemon.to_string() == name && (job.is_some() || number <= LAST_MINOR);
+        if is_ours { Ok(daemon) } else { Err(()) }
     }
 }
 
@@ -202,6 +206,8 @@ mod tests {
             ("j7-2001", Some(Daemon { on: On::Job(7), serves: Serves::User(2001) })),
             ("j7-all", None),
             ("7-2001", None),
+            ("255.2001", Some(Daemon { on: On::Gpu(255), serves: Serves::User(2001) })),
+            ("256.2001", None),
             ("j-7-2001", None),
             ("j7.2001", None),
             ("03.2001", None),
