@@ -15,9 +15,14 @@ def git(*words):
     return subprocess.run(["git", "-C", TOP, *words], check=True, stdout=subprocess.PIPE).stdout
 
 
+def short(commit):
+    """A commit's short name."""
+    return git("rev-parse", "--short=12", f"{commit}^{{commit}}").decode().strip()
+
+
 def built(commit, release, names, *commands):
     """The commit's short name, and its directory with the files NAMES of target/release, which COMMANDS make."""
-    commit = git("rev-parse", "--short=12", f"{commit}^{{commit}}").decode().strip()
+    commit = short(commit)
     folder = FOLDER / f"{commit}-{release}"
     if not all((folder / name).exists() for name in names):
         print(f"bench: building {', '.join(names)} of {commit} for Slurm {release}", flush=True)
@@ -49,3 +54,17 @@ def programs(commit, release):
     names = ["gpushare-prolog", "gpushare-epilog"]
     commit, folder = built(commit, release, names, ["packaging/programs", "--quiet"])
     return commit, [folder / name for name in names]
+
+
+def whole(commit, release):
+    """A directory as target/lab, with the commit's build for the release."""
+    plugins = ["job_submit_gpushare", "spank_gpushare", "spank_gpushare_prolog"]
+    programs = ["gpushare", "gpushare-prolog", "gpushare-epilog", "gpushare-nvml"]
+    build = ["packaging/cargo", "build", "--quiet", "--locked", "--release", *(f"-p{plugin}" for plugin in plugins)]
+    files = [f"lib{plugin}.so" for plugin in plugins] + programs
+    _, folder = built(commit, release, files, ["packaging/programs", "--quiet"], build)
+    lab = folder / "lab" / release
+    lab.mkdir(parents=True, exist_ok=True)
+    for file in files:
+        shutil.copy(folder / file, lab / file.removeprefix("lib"))
+    return lab.parent

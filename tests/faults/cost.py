@@ -1,12 +1,15 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What the prolog takes of the node's memory."""
+"""What prolog and epilog take: of the node's memory, and how many system calls and instructions."""
 
 import re
 import subprocess
+import tempfile
 import time
 from pathlib import Path
 
-from bare_node import PROGRAMS, STRACE, Node
+import costs
+import pytest
+from bare_node import PROGRAMS, STRACE, Node, finished
 
 LIMIT = 4096  # KiB
 
@@ -45,3 +48,33 @@ def test_memory(figure):
     true = peak(["/bin/true"], {})
     assert prolog <= LIMIT, f"the prolog takes {prolog} KiB"
     figure(f"peak memory beside 1,000 jobs of as many users: prolog {prolog} KiB, /bin/true {true} KiB")
+
+
+def calls(node, program, job, units):
+    """A program's system calls, of both its processes."""
+    with tempfile.NamedTemporaryFile("r") as trace:
+        finished(node.start(program, job, units, before=[*STRACE, "-o", trace.name]))
+        return sum(1 for line in trace if re.match(r"\d+ +\w+\(", line))
+
+
+def instructions(node, program, job, units):
+    """A program's instructions, of both its processes."""
+    valgrind = ["valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null"]
+    said = node.start(program, job, units, before=valgrind).communicate(timeout=60)[1]
+    found = re.findall(r"Collected : (\d+)", said)
+    assert found, said
+    return sum(map(int, found))
+
+
+@pytest.mark.parametrize("kind, units", (("share", 40), ("no share", None)))
+def test_calls(kind, units):
+    """Beside two jobs with shares."""
+    node = Node()
+    node.prolog(1)
+    node.prolog(2)
+    found = {"gpushare-prolog": [], "gpushare-epilog": []}
+    for count in (calls, instructions):
+        for program, numbers in found.items():
+            numbers.append(count(node, program, 3, units if program == "gpushare-prolog" else None))
+    for program, numbers in found.items():
+        costs.check(f"{program}, {kind}", *numbers)

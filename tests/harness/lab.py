@@ -137,12 +137,15 @@ class Cluster:
         """The directory of its logs, as this machine sees it; it stays until a cluster of that name starts."""
         return STATE / "run" / self.name / "log"
 
+    def first(self):
+        """This machine's PID of the cluster's process 1."""
+        outer = (STATE / "run" / self.name / "pid").read_text().strip()
+        return Path(f"/proc/{outer}/task/{outer}/children").read_text().split()[0]
+
     def inside(self, *command, user="root", node=None):
         """The command line that runs COMMAND in the cluster, or on a NODE with its own namespaces."""
         if self._init is None:
-            outer = (STATE / "run" / self.name / "pid").read_text().strip()
-            init = Path(f"/proc/{outer}/task/{outer}/children").read_text().split()[0]
-            self._init = os.open(f"/proc/{init}", os.O_PATH | os.O_DIRECTORY)
+            self._init = os.open(f"/proc/{self.first()}", os.O_PATH | os.O_DIRECTORY)
         # As `lab exec`, without the shell that `lab` is: it takes three quarters of the time.
         box = f"/proc/{os.getpid()}/fd/{self._init}"
         return [str(STATE / "tools/enter"), box, user, node or "", *map(str, command)]

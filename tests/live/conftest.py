@@ -195,6 +195,8 @@ mixed_nodes = clusters(
     "mixed", conf=[EXAMPLES / "own", CASES / "nodes", CASES / "nodes-own", CASES / "nodes-mixed"], cgroup="v2",
     in_turn=True,
 )
+# What their hooks cost.
+hooked = placed_clusters("hk", ["own", "override"], example)
 # Builds whose fence fails when asked to.
 unfenced = placed_clusters(
     "u", ["own", "override", "run-in-job"],
