@@ -7,6 +7,7 @@
 # make dist         the source with all crates, for builds without a network
 # make demo         the main job on a real Slurm, in a small root of its own
 # make test         everything; make test-unit, test-lint, test-faults, test-abi, test-host, test-live, test-differential, test-fuzz: parts of it
+# make test-quick   what catches most, in five minutes, on Slurm 24.11
 # make test-long    what is random in it, with far more tries and a new seed
 # make container    make demo in a podman container, where there is no Debian 12 (as root)
 # make fresh        make demo in a clone on a Debian 12 made for it; tests/fresh COMMAND for another command
@@ -23,7 +24,7 @@ LAB      := tests/lab/lab
 BOX      ?= try
 
 .PHONY: all install uninstall deb rpm dist setup demo test test-unit test-lint test-faults test-abi test-host test-live test-differential test-fuzz \
-	test-long fresh container bench simulate \
+	test-quick test-long fresh container bench simulate \
 	lab-up lab-shell lab-down clean distclean
 
 all:
@@ -81,6 +82,9 @@ test-differential: setup
 
 test-fuzz: setup
 	@tests/run --only fuzz $(RELEASES)
+
+test-quick: setup
+	@tests/run --only quick $(RELEASE)
 
 test-long: setup
 	@tests/run --only long $(RELEASES)
