@@ -312,17 +312,16 @@ impl<'a> Look<'a> {
         findings.push(found);
         let mut node = node.cloned();
         let own = local::OwnGres::of((&gres, &self.own_conf), host, &here.share_gres);
-        let full = local::sum(&own.promised, &here.share_gres);
         if let Some(gpus) = &gpus {
-            findings.extend(drained::drained(here, gpus, node.as_mut(), full));
+            findings.extend(drained::drained(here, gpus, node.as_mut()));
             findings.push(fence::finding(here, gpus, cgroup.settings().get("CgroupPlugin"), is_root));
         }
         if let Some(node) = &node {
             let share = &config.node.share_gres;
             let shares = slurm.nodes.iter().any(|node| node.gres.iter().any(|(name, ..)| name == share));
             findings.extend(node::gres(here, node, shares, gpus.as_ref()));
-            if let Some(gpus) = &gpus {
-                findings.extend(local::gres(here, &own, &node.gres, &gres_conf, gpus.details.len()));
+            if let (Some(gpus), Some(counted)) = (&gpus, self.node()) {
+                findings.extend(local::gres(here, &own, &counted.gres, &gres_conf, gpus.details.len()));
             }
         }
         findings.extend(node::ledger(&Ledger::system(), Path::new(gpushare_node::config::RUN_DIR)));

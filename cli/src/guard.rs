@@ -5,6 +5,7 @@
 //! Ask → decide → print, and with `--act`: wait, ask and check again, act on what both looks say. The checker is the
 //! crate `gpushare-guard`, and what it reads is `gpushare-slurm-text`.
 
+use std::io::ErrorKind::NotFound;
 use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Duration;
@@ -125,7 +126,10 @@ pub fn run(arguments: &Arguments) -> Result<Answer, GuardError> {
     } else {
         write::text(&report)
     };
-    let status = if unwritten.is_some() { 2 } else { u8::from(!report.verdict.over.is_empty()) };
+    // On a machine without node_exporter its directory is missing: the check is none the worse for that.
+    let failed = unwritten
+        .is_some_and(|error| !matches!(&error, TextfileError::Write(_, why) if why.kind() == NotFound));
+    let status = if failed { 2 } else { u8::from(!report.verdict.over.is_empty()) };
     Ok(Answer { text, status })
 }
 
@@ -136,6 +140,9 @@ fn report(arguments: &Arguments) -> Result<Report, GuardError> {
     limits::not_judged(now.qoses.values()).iter().for_each(complain);
     let acts = arguments.act && config.guard != Guard::Report;
     let verdict = judge(&now, &rules);
+    if arguments.act && !acts {
+        complain("--act does nothing: gpushare.conf has Guard=report");
+    }
     if !acts || !any_to_act_on(&now, &verdict) {
         return Ok(Report::of(&now, verdict, config.guard, Vec::new()));
     }

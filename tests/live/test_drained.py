@@ -92,29 +92,49 @@ def test_everyone_sees_who_why_and_how_long(node, chosen):
 
 
 def test_slurms_count_follows_where_slurm_only_counts(node, chosen):
+    """With a share that runs all along. If slurmctld's count isn't slurmd's, Slurm drains the node at slurmd's next
+    registration, as each restart of slurmd is one."""
     if node.kind != "own":
         pytest.skip("Slurm refuses another count of a GRES with File=")
+    conf = "cd /etc/slurm && "
+    count = lambda: node.ok(["sinfo", "-h", "-N", "-o", "%G %T"])
     counts = lambda: [node.findings(about) for about in ("UnitsPerGpu", "gres.conf", "Placement")]
+
+    def follow(done):
+        """What the command says about the files and the order, done."""
+        said = done.stdout.splitlines()[-1]
+        gres, units, first, then = re.search(
+            r"slurm.conf: Gres=(\S+) for \S+, and gres.conf: Count=(\d+); then restart (\w+).* then (\w+)", said
+        ).groups()
+        for file, key, value in (("nodes.conf", "Gres", gres), ("gres.conf", "Count", units)):
+            node.ok(f"{conf}sed -i 's/{key}=[^ ]*/{key}={value}/' {file}")
+        for daemon in (first, then):
+            node.ok(f"/lab/service restart {daemon}", timeout=60)
+
     before = counts()
-    command = drain(node, "2").stdout.splitlines()[-1].split(": ")[1]
-    assert command.endswith("Gres=gpushare:240")
-    assert len(node.findings("drained")) == 2
-    node.ok(command)
-    assert len(node.findings("drained")) == 1 and counts() == before
-    jobs = [node.sbatch(chosen.full_gpu) for _ in range(4)]
-    for job in jobs[:3]:
-        node.wait_state(job, "RUNNING")
-    assert sorted(node.ledger()[job] for job in jobs[:3]) == [0, 1, 3]
-    assert node.state(jobs[3]) == "PENDING"
-    # The fourth begins when all are back, and not before.
-    command = resume(node, "2").stdout.splitlines()[-1].split(": ")[1]
-    missing = node.findings("UnitsPerGpu")
-    assert [one["status"] for one in missing] == ["wrong", "ok"] and missing[0]["said"].endswith(command), missing
-    assert not [one for one in node.findings("gres.conf") if one["status"] != "ok"]
-    node.ok(command)
-    assert counts() == before
-    node.wait_state(jobs[3], "RUNNING")
-    assert node.ledger()[jobs[3]] == 2
+    node.ok(f"{conf}cp nodes.conf gres.conf /tmp")
+    try:
+        runs, _ = node.start(chosen.full_gpu)
+        done = drain(node, "2")
+        assert len(node.findings("drained")) == 2
+        follow(done)
+        node.wait(lambda: count() == "gpushare:240 mixed", "the lower count")
+        assert len(node.findings("drained")) == 1 and counts() == before
+        jobs = [runs] + [node.sbatch(chosen.full_gpu) for _ in range(3)]
+        for job in jobs[:3]:
+            node.wait_state(job, "RUNNING")
+        assert sorted(node.ledger()[job] for job in jobs[:3]) == [0, 1, 3]
+        assert node.state(jobs[3]) == "PENDING"
+        # The fourth begins when all are back, and not before.
+        done = resume(node, "2")
+        assert [one["status"] for one in node.findings("UnitsPerGpu")] == ["wrong"]
+        follow(done)
+        node.wait_state(jobs[3], "RUNNING")
+        assert node.ledger()[jobs[3]] == 2
+        assert count() == "gpushare:320 mixed" and counts() == before
+        assert node.state(runs) == "RUNNING"
+    finally:
+        node.ok(f"{conf}mv /tmp/nodes.conf /tmp/gres.conf .")
 
 
 def test_where_slurm_chooses_it_is_not_drained_and_one_that_is_takes_no_job(node, share):

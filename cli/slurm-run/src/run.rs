@@ -64,7 +64,9 @@ pub fn succeeded(program: &str, arguments: &[&str], answer: Output) -> Result<Ve
     if !status.success() {
         let text =
             String::from_utf8_lossy(if complaints.trim_ascii().is_empty() { &output } else { &complaints });
-        let reason = text.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or("no reason given");
+        // Without munged, that hint comes before the reason.
+        let is_reason = |line: &&str| !line.is_empty() && !line.contains("If munged is up");
+        let reason = text.lines().map(str::trim).find(is_reason).unwrap_or("no reason given");
         let command = named(program, arguments);
         return Err(ProgramError::Failed { command, status, said: reason.to_owned() });
     }
@@ -163,6 +165,10 @@ mod tests {
         let reason =
             ask("sh", &["-c", "echo out; echo '  why' >&2; echo more >&2; exit 3"]).unwrap_err().to_string();
         assert!(reason.ends_with("failed (exit status: 3): why"), "{reason}");
+        let munge = "for line in 'If munged is up, restart with --num-threads=10' 'Munge encode failed'; do \
+                     echo \"scontrol: error: $line\" >&2; done; exit 1";
+        let reason = ask("sh", &["-c", munge]).unwrap_err().to_string();
+        assert!(reason.ends_with("scontrol: error: Munge encode failed"), "{reason}");
     }
 
     #[test]

@@ -51,7 +51,7 @@ pub fn findings(config: &Config, slurm: &Slurm, reach: &Reach, hooks: bool, on_n
 pub fn daemons(reach: &Reach) -> Vec<Finding> {
     let line = |about, result: &Result<(), ProgramError>, unit: &str, lost: &str| {
         let reason = result.as_ref().err()?;
-        let fix = format!("see systemctl status {unit} and its log; is its host reachable from here?");
+        let fix = format!("see systemctl status {unit} and its log; is its host reachable, and munge up?");
         Some(Finding::wrong(about, format!("it doesn't answer, so {lost} not checked: {reason}"), fix))
     };
     let slurmctld = "Slurm's settings, nodes and partitions are";

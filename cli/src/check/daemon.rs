@@ -176,7 +176,7 @@ pub fn state(node: &Node) -> Finding {
         format!("{name} is {state}, so no job starts on it{why}"),
         if state.contains("NOT_RESPONDING") || state.contains('*') {
             format!(
-                "systemctl start slurmd on {name}; if no other line is WRONG then, and the reason is gone, {resume}"
+                "systemctl start munge slurmd on {name}; if no other line is WRONG, and the reason is gone, {resume}"
             )
         } else {
             format!("if no other line is WRONG, and the reason is gone, {resume}")

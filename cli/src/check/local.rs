@@ -49,7 +49,7 @@ pub struct OwnGres {
     /// The lines of the share's GRES.
     shares: Vec<Share>,
     /// What slurm.conf says.
-    pub promised: Vec<NodeGres>,
+    promised: Vec<NodeGres>,
 }
 
 /// A line about shares.
@@ -121,7 +121,7 @@ fn promised(conf: &ConfFile, node: &str) -> Vec<NodeGres> {
 }
 
 /// How many of the GRES `name` there are.
-pub fn sum(all: &[NodeGres], name: &str) -> u64 {
+fn sum(all: &[NodeGres], name: &str) -> u64 {
     all.iter().filter(|(found, ..)| found == name).map(|(.., count)| count).sum()
 }
 

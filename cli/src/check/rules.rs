@@ -35,7 +35,7 @@ pub fn read(named: Option<&Path>, slurm_conf: &Path) -> Result<(Vec<Finding>, Co
             let mut fix = format!("correct {shown}");
             // A mistake in a rule, or in a setting of the database, fails no job.
             if NodeConfig::load(&path, Some("")).is_err() {
-                fix += "; until then jobs with a share fail on nodes";
+                fix += "; until then jobs with GPUs or shares fail on nodes";
             }
             Ok((vec![Finding::wrong(ABOUT, error.to_string(), fix)], Config::default()))
         }
