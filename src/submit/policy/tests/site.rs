@@ -50,6 +50,10 @@ fn shares_are_for_certain_reservations_and_sizes() {
 #[test]
 fn governed_partitions_need_types_too() {
     let policy = Policy { partitions: patterns("priority"), ..Policy::default() };
+    let of_both = asked("qos=qos_lafferty p=priority node=gres/gpu:h100:1");
+    assert_eq!(rule(&of_both, &policy), Some(Rule::TypeForeign), "the QOS allows less");
+    let moved = changed(asked("p=priority"), &asked("qos=normal p=p node=gres/gpu:a40:1"), &policy);
+    assert_eq!(broken(moved), Some(Rule::NotRestated));
     for (partition, reservation, text, expected) in [
         ("priority", "", "gres/gpu:1", Some(Rule::TypeMissing)),
         ("p,priority", "", "gres/gpu:1", Some(Rule::TypeMissing)),
