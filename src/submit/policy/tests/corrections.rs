@@ -104,6 +104,8 @@ fn the_type_is_one_that_has_enough() {
 fn what_no_type_has_enough_of_is_said() {
     let none = lafferty();
     let nine = refused(judge(&node("qos_lafferty", "gres/gpu:9"), &Policy::default(), &TABLE));
+    let four = refused(judge(&node("qos_lafferty", "gres/gpu:4"), &Policy::default(), &TABLE));
+    assert_eq!((nine.beyond, four.beyond), (Some(9), None));
     let said = message::refusal(&nine);
     assert!(said.contains("this QOS has: a40 (4); the job requests 9 in total\n  try: "), "{said}");
     for request in [
