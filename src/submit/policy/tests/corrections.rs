@@ -48,6 +48,8 @@ fn nothing_of_the_request_is_lost() {
         ),
         ("n=4 per-gpu=2", "-n4 --gpus=a40:2 --ntasks-per-gpu=2"),
         ("job=gres/gpu:2 per-gpu=2", "--gpus=a40:2 --ntasks-per-gpu=2"),
+        ("node=gres/gpu:2,gres/mps:50", "--gres=gpu:a40:3"),
+        ("node=gresgpu:2,gres/shard:2", "--gres=gpu:a40:3"),
         // Several faults of different kinds.
         ("job=gres/gpu:h100:2 node=gresgpu:2", "--gres=gpu:a40:2 --gpus=a40:2"),
         ("node=gres/gpu:a40:2 cpus-per-gpu=gres/gpu:h100:4", "--gres=gpu:a40:2 --cpus-per-gpu=4"),
