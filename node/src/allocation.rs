@@ -170,12 +170,40 @@ mod tests {
             (Override, "mps", job(None, None, &[2]), Ok(Allocation::Whole(vec![2]))),
             (Override, "mps", job(Some(12), None, &[]), Err(Mismatch::NoGpuAllocated(Override))),
             (Override, "gpushare", job(None, Some(("gpushare", 4)), &[]), share(4, None)),
+            (Override, "gpushare", job(Some(12), Some(("gpushare", 4)), &[0]), share(4, Some(0))),
         ] {
             assert_eq!(
                 Allocation::of(&job, &config(placement, gres), &[80; 4]),
                 expected,
                 "{placement:?} {gres} {job:?}"
             );
+        }
+    }
+
+    #[test]
+    fn an_entry_is_of_the_allocation_that_it_shows() {
+        use crate::fake::gpu;
+        let entry =
+            |holding, gpus| Entry { holding, gpus, ..Entry::without_gpus(JobKey { id: 1, restart: 0 }, 1) };
+        let held = |units, allocated_gpu| {
+            entry(Holding::Share { units, capacity: 80, allocated_gpu, memory: None }, vec![gpu(2)])
+        };
+        let whole =
+            |indices: &[u32]| entry(Holding::Whole, indices.iter().map(|index| gpu(*index)).collect());
+        let asked = |units| share(units, Some(2)).unwrap();
+        for (allocation, entry, expected) in [
+            (asked(40), held(40, Some(2)), true),
+            (asked(40), held(39, Some(2)), false),
+            (asked(40), held(40, Some(1)), false),
+            (asked(40), held(40, None), false),
+            (asked(40), whole(&[2]), false),
+            (Allocation::Whole(vec![2]), held(40, Some(2)), false),
+            (Allocation::Whole(vec![1, 2]), whole(&[2, 1]), true),
+            (Allocation::Whole(vec![1, 2]), whole(&[1]), false),
+            (Allocation::Whole(vec![1, 2]), whole(&[1, 3]), false),
+            (Allocation::Nothing, whole(&[]), false),
+        ] {
+            assert_eq!(allocation.is_of(&entry), expected, "{allocation:?} {entry:?}");
         }
     }
 

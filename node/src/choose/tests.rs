@@ -79,6 +79,7 @@ fn the_first_step_that_tells_gpus_apart_decides() {
         (vec![busy(20, 50, 0), busy(20, 40, 60)], (0, Reason::Load)),
         (vec![busy(20, 50, 60), busy(20, 40, 60)], (1, Reason::Load)),
         (vec![busy(20, 50, 10), busy(20, 50, 5)], (1, Reason::Load)),
+        (vec![busy(20, 50, 0), busy(20, 0, 30)], (1, Reason::Load)),
         (vec![users(2), users(1)], (1, Reason::Users)),
         (vec![users(1), users(1)], (0, Reason::Index)),
     ] {

@@ -64,6 +64,7 @@ mod tests {
         assert!(!held().unwrap().contains(&full));
         let file = File::open("/dev/full").unwrap();
         assert!(held().unwrap().contains(&full));
+        assert_eq!((device(file.as_raw_fd()), device(-1)), (Some(full), None));
         // SAFETY: fcntl(2) makes a new number for an open file.
         let far = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_DUPFD_CLOEXEC, 600) };
         assert!(far >= 600);

@@ -139,5 +139,9 @@ mod tests {
         let gone = dir.path().join("gone");
         Folders { tops: vec![gone.clone(), top.clone()], steps: vec![gone] }.take().unwrap();
         assert_eq!(top.metadata().unwrap().permissions().mode() & 0o7777, 0o700);
+        let file = dir.path().join("file");
+        fs::write(&file, "").unwrap();
+        let error = Folders { tops: vec![file.join("slurm")], steps: Vec::new() }.take().unwrap_err();
+        assert!(error.to_string().contains("file/slurm"), "{error}");
     }
 }

@@ -264,6 +264,22 @@ mod tests {
     }
 
     #[test]
+    fn only_a_step_that_has_ended_and_a_device_that_slurm_closed_are_no_errors() {
+        let root = tempfile::tempdir().unwrap();
+        let step = root.path().join("step_0");
+        cgroup(&step);
+        std::fs::remove_file(step.join("devices.allow")).unwrap();
+        assert!(open(&step, gpu(0).device().number).is_ok(), "it has ended");
+        // Another error than the kernel's refusal.
+        std::fs::create_dir(step.join("devices.allow")).unwrap();
+        let error = open(&step, gpu(0).device().number).unwrap_err();
+        assert!(error.to_string().contains("devices.allow"), "{error}");
+        let fence = Fence::around(&[gpu(0)], vec![gpu(1).device()]);
+        let closed_early = [gpu(1).device(), gpu(2).device()];
+        assert!(replace(&step, &closed_early, &fence).is_err());
+    }
+
+    #[test]
     fn a_step_that_is_not_there_is_an_error() {
         let dir = tempfile::tempdir().unwrap();
         let fence = Fence::around(&[gpu(0)], vec![gpu(1).device()]);

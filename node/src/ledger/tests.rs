@@ -80,6 +80,44 @@ fn a_file_where_a_folder_should_be_is_set_aside() {
 }
 
 #[test]
+fn what_finds_no_place_in_garbage_is_removed() {
+    let (dir, ledger) = ledger();
+    let locked = ledger.lock(SOON).unwrap();
+    let (jobs, garbage) = (dir.path().join("gpushare/jobs"), dir.path().join("gpushare/garbage"));
+    for number in 0..=MOST_ASIDE {
+        std::fs::write(jobs.join("x"), number.to_string()).unwrap();
+        assert_eq!(locked.list().unwrap().garbage.len(), 1);
+        assert!(!jobs.join("x").exists(), "{number}");
+    }
+    assert_eq!(garbage.read_dir().unwrap().count(), usize::try_from(MOST_ASIDE).unwrap());
+}
+
+#[test]
+fn a_ledger_that_cannot_be_read_is_not_an_empty_one() {
+    let (dir, ledger) = ledger();
+    drop(ledger.lock(SOON).unwrap());
+    let jobs = dir.path().join("gpushare/jobs");
+    std::fs::remove_dir(&jobs).unwrap();
+    std::fs::write(&jobs, "garbage").unwrap();
+    assert!(matches!(ledger.list(), Err(LedgerError::Read(..))));
+    assert!(matches!(ledger.find(7), Err(LedgerError::Entry(..))));
+    assert!(ledger.knows(7));
+}
+
+#[test]
+fn a_lock_that_is_released_in_time_is_taken() {
+    let (_dir, ledger) = ledger();
+    let held = ledger.lock(SOON).unwrap();
+    std::thread::scope(|scope| {
+        let waiting = scope.spawn(|| ledger.lock(Duration::from_secs(60)).is_ok());
+        // Most likely it waits by then; if not, it finds the lock free.
+        std::thread::sleep(Duration::from_millis(20));
+        drop(held);
+        assert!(waiting.join().unwrap());
+    });
+}
+
+#[test]
 fn a_lock_that_others_hold_is_given_up() {
     let (_dir, ledger) = ledger();
     let held = ledger.lock(SOON).unwrap();
@@ -96,6 +134,11 @@ fn a_folder_that_others_can_change_is_refused() {
     let path = dir.path().join("gpushare");
     std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o777)).unwrap();
     assert!(matches!(ledger.lock(SOON), Err(LedgerError::Folder(FolderError::Unsafe(_)))));
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let jobs = path.join("jobs");
+    std::fs::set_permissions(&jobs, std::fs::Permissions::from_mode(0o777)).unwrap();
+    assert!(matches!(ledger.lock(SOON), Err(LedgerError::Folder(FolderError::Unsafe(_)))));
+    assert!(jobs.exists(), "it stays for the administrator");
     let link = dir.path().join("link");
     std::os::unix::fs::symlink(dir.path(), &link).unwrap();
     assert!(matches!(Ledger::at(link).lock(SOON), Err(LedgerError::Folder(FolderError::Unsafe(_)))));
@@ -147,6 +190,11 @@ fn a_job_whose_prolog_was_not_done_fails_if_that_start_of_it_is_recorded() {
     assert!(fail(1).unwrap());
     assert_eq!(failure(&ledger, 7).as_deref(), Some("stopped"));
     assert!(ledger.find(7).unwrap().unwrap().has_gpus(), "it keeps its GPU until its epilog");
+    assert!(ledger.is_there());
+    ledger.lock(SOON).unwrap().forget(7, None).unwrap();
+    ledger.lock(SOON).unwrap().fail(JobKey { id: 7, restart: 1 }, 2001, "no room").unwrap();
+    assert!(!fail(1).unwrap(), "its steps fail already");
+    assert_eq!(failure(&ledger, 7).as_deref(), Some("no room"));
 }
 
 #[test]

@@ -362,6 +362,7 @@ mod no_gpu;
 mod shares;
 mod site;
 mod tried;
+mod unanswered;
 mod updates;
 mod zeros;
 

@@ -10,7 +10,7 @@ type Tree = &'static [(u32, &'static str, Option<&'static str>, Limits)];
 const ROOT: (u32, &str, Option<&str>, Limits) = (1, "root", None, &[]);
 
 /// By the account that a job names; a job that names none gets "free".
-const TREES: [(&str, Tree); 13] = [
+const TREES: [(&str, Tree); 14] = [
     ("free", &[ROOT, (2, "free", None, &[]), (3, "free", None, &[])]),
     ("acct", &[ROOT, (4, "acct", None, &[("a40", Some(1))]), (5, "acct", None, &[])]),
     ("mine", &[ROOT, (6, "mine", None, &[]), (7, "mine", None, &[("a40", Some(2)), ("h100", None)])]),
@@ -47,6 +47,7 @@ const TREES: [(&str, Tree); 13] = [
     ),
     ("mps", &[ROOT, (17, "mps", None, &[("mps:a40", Some(8)), ("mps:", Some(20))]), (18, "mps", None, &[])]),
     ("total", &[ROOT, (26, "total", None, &[("gpu:", Some(4))]), (27, "total", None, &[])]),
+    ("shares", &[ROOT, (30, "shares", None, &[("mps:", Some(20))]), (31, "shares", None, &[])]),
     ("billed", &[ROOT, (28, "billed", None, &[]), (29, "billed", None, &[])]),
     ("none", &[ROOT, (19, "none", None, &[("a40", Some(0))]), (20, "none", None, &[])]),
 ];
@@ -258,6 +259,8 @@ fn the_default_account_that_was_judged_is_pinned() {
     let typed = Request { tres_per_node: Some(b"gres/gpu:a40:2"), ..untyped };
     assert_eq!(pinned(&typed), None, "right under every account");
     assert_eq!(pinned(&Request { tres_per_node: None, ..untyped }), None);
+    let off = Policy { accounts: GovernedAccounts::Off, ..Policy::default() };
+    assert_eq!(accepted(judge(&untyped, &off, &TABLE)).pin_account, None, "no account counts");
 }
 
 /// Looking up the associations would be unnecessary, except for advice where the QOS has no limit on the type.

@@ -20,6 +20,7 @@ fn more_than_an_association_ever_has_is_said() {
         // Each partition may have another association.
         ("account=parted qos=normal p=q node=gres/gpu:a40:2", Some(("parted", true, 1))),
         ("account=parted qos=normal p=q,main node=gres/gpu:a40:2", None),
+        ("account=acct qos=normal p=q,main node=gres/gpu:a40:2", None),
         ("account=acct qos=normal,free node=gres/gpu:a40:2", None),
     ] {
         let judged = |limit_advice| {
@@ -42,6 +43,12 @@ fn more_than_an_association_ever_has_is_said() {
         });
         assert_eq!(warned.collect::<Vec<_>>(), expected.iter().cloned().collect::<Vec<_>>(), "{options}");
         assert!(judged(LimitAdvice::Refuse).is_ok(), "{options}: the QOS of a partition may raise it");
+        let audited = Policy { mode: Mode::Audit, ..Policy::default() };
+        let audited = accepted(judge(&asked(options), &audited, &TABLE)).remarks;
+        assert!(
+            audited.iter().all(|remark| matches!(remark, Remark::Passed(_, Because::Audit))),
+            "{options}"
+        );
         assert_eq!(judged(LimitAdvice::Off).map(|remarks| remarks.len()).ok(), Some(0), "{options}");
     }
 }

@@ -48,8 +48,11 @@ fn nothing_of_the_request_is_lost() {
         ),
         ("n=4 per-gpu=2", "-n4 --gpus=a40:2 --ntasks-per-gpu=2"),
         ("job=gres/gpu:2 per-gpu=2", "--gpus=a40:2 --ntasks-per-gpu=2"),
+        ("node=gres/gpu:2,gres/mps:50", "--gres=gpu:a40:3"),
+        ("node=gresgpu:2,gres/shard:2", "--gres=gpu:a40:3"),
         // Several faults of different kinds.
         ("job=gres/gpu:h100:2 node=gresgpu:2", "--gres=gpu:a40:2 --gpus=a40:2"),
+        ("node=gres/gpu:a40:2 cpus-per-gpu=gres/gpu:h100:4", "--gres=gpu:a40:2 --cpus-per-gpu=4"),
         // A share is a part of one GPU.
         ("node=gres/mps:50", "--gres=gpu:a40:1"),
         // As Slurm reads them: the last of two counts, and zero requests nothing.
@@ -103,6 +106,8 @@ fn the_type_is_one_that_has_enough() {
 fn what_no_type_has_enough_of_is_said() {
     let none = lafferty();
     let nine = refused(judge(&node("qos_lafferty", "gres/gpu:9"), &Policy::default(), &TABLE));
+    let four = refused(judge(&node("qos_lafferty", "gres/gpu:4"), &Policy::default(), &TABLE));
+    assert_eq!((nine.beyond, four.beyond), (Some(9), None));
     let said = message::refusal(&nine);
     assert!(said.contains("this QOS has: a40 (4); the job requests 9 in total\n  try: "), "{said}");
     for request in [
@@ -130,6 +135,9 @@ fn a_partition_offers_the_clusters_types_and_keeps_the_list() {
         let found = advice(&request(partition, gres), &policy);
         assert_eq!(found.as_deref(), Some(expected), "{partition} {gres}");
     }
+    let main = Policy { partitions: patterns("main"), ..Policy::default() };
+    let found = advice(&node("normal", "gres/gpu:2"), &main);
+    assert_eq!(found.as_deref(), Some("--partition=main --gres=gpu:TYPE:2"), "the default partition");
 }
 
 #[test]
@@ -146,6 +154,10 @@ fn names_that_were_at_fault_are_mended_alone() {
     ] {
         let request = Request { tres_per_node: text(gres).filter(|text| !text.is_empty()), ..node(qos, "") };
         assert_eq!(advice(&request, &Policy::default()).as_deref(), Some(expected), "{qos} {gres}");
+    }
+    for (qos, named) in [("qos_lafferty,--gres=gpu:2", "qos_lafferty"), ("--gres=gpu:2,--time=5", "")] {
+        let ground = refused(judge(&node(qos, ""), &Policy::default(), &TABLE)).ground;
+        assert_eq!(ground, Ground::Qos(named.as_bytes().to_vec()), "{qos}");
     }
     for qos in ["a,b,--time=5", "q,--comment=\u{1b}", "q,--gres=gpu:1"] {
         let request = node(qos, "gres/gpu:a40:1");
@@ -177,6 +189,10 @@ fn rules_on_shares_say_what_is_allowed() {
         (share("x", "gres/mps:30"), Some("--reservation=NAME --gres=mps:40")),
         (Request { tres_per_node: None, ..task }, Some("-n1 --gres=mps:40")),
         (here(text("course")), Some("--partition=course --gres=shard:80")),
+        (
+            Request { tres_per_node: text("gres/gpu:1,gres/nic:1"), ..here(text("course")) },
+            Some("--partition=course --gres=shard:80,nic:1"),
+        ),
         (Request { exclusive: true, tres_per_node: None, ..here(text("course")) }, None),
         (Request { reservation: text("jhl_homework_gpu"), ..here(None) }, Some("--partition=NAME")),
     ] {
@@ -206,6 +222,10 @@ fn a_line_is_whole_or_it_is_not_there() {
     let few = format!("gres/gpu:1,{}", many[..15].join(","));
     let found = advice(&node("qos_lafferty", &few), &policy).unwrap();
     assert!(found.ends_with("nic14:1"), "more than a refusal quotes: {found}");
+    for (parts, is_there) in [(64, true), (65, false)] {
+        let found = advice(&node("qos_lafferty", &vec!["gres/gpu:1"; parts].join(",")), &policy);
+        assert_eq!(found.is_some(), is_there, "{parts} parts: {found:?}");
+    }
     for request in [
         // Requests that no option can express.
         Request { tres_per_job: text("gres/gpu:1,gres/nic:1"), ..lafferty() },
@@ -245,6 +265,8 @@ fn an_update_is_one_command() {
         ("qos=qos_lafferty", "job=gres/gpu:2", None),
         ("qos=qos_lafferty node=gres/gpu:a40:1", "job=gres/gpu:2,gres/nic:1", None),
         ("qos=normal,qos_lafferty", "job=gres/gpu:a40:2", Some(typed)),
+        ("qos=normal,qos_lafferty job=gres/gpu:a40:2", "job=gres/gpu:a40:2", Some(typed)),
+        ("qos=qos_lafferty,--time=5", "qos=qos_lafferty", None),
         ("qos=", "job=gres/gpu:a40:2 user=2001", Some(typed)),
         // The new request replaces the old one, whichever field that was in.
         (

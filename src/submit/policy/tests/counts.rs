@@ -37,6 +37,11 @@ fn gpus_per_task_fill_their_nodes() {
         ("n=6 per-node=4", Some("--qos=qos_two -n6 --ntasks-per-node=3 --gpus-per-task=a40:1")),
         ("n=5 per-node=4 N=2 Nmax=2", None),
         ("n=6 per-node=4 Nmax=1", None),
+        ("n=6 per-node=4 Nmax=2", Some("--qos=qos_two -N1-2 -n6 --ntasks-per-node=3 --gpus-per-task=a40:1")),
+        (
+            "n=6 per-node=4 N=3 Nmax=3",
+            Some("--qos=qos_two -N3 -n6 --ntasks-per-node=2 --gpus-per-task=a40:1"),
+        ),
     ] {
         let options = format!("qos=qos_two task=gres/gpu:a40:1 {options}");
         let said = asked::tried(&refused(judge(&asked(&options), &Policy::default(), &TABLE)));
@@ -47,6 +52,18 @@ fn gpus_per_task_fill_their_nodes() {
     assert_eq!(submitted(&per_node).map(|accepted| accepted.most_nodes), Ok(Some(1)));
     let of_job = asked("qos=qos_two job=gres/gpu:a40:2 task=gres/gpu:a40:1 per-node=3");
     assert_eq!(submitted(&of_job).err(), Some(Rule::TasksUneven));
+    // Without a number of tasks on a node, a GRES per node and per task sets it.
+    for (options, expected) in [
+        ("node=gres/gpu:a40:4 task=gres/gpu:a40:2,gres/gpu:h100:1 n=3", Some(Rule::TasksUneven)),
+        ("node=gres/gpu:a40:4 task=gres/gpu:a40:2,gres/gpu:h100:1 n=3 per-node=0", Some(Rule::TasksUneven)),
+        ("node=gres/gpu:a40:4 task=gres/gpu:a40:2,gres/gpu:h100:1 n=4", None),
+        ("node=gres/gpu:a40:1 task=gres/gpu:a40:2,gres/gpu:h100:1 n=3", None),
+        ("job=gres/gpu:a40:4 task=gres/gpu:a40:2 per-node=2", None),
+        ("job=gres/gpu:a40:4 task=gres/gpu:a40:2 per-node=4", Some(Rule::TasksUneven)),
+    ] {
+        let options = format!("qos=qos_two {options}");
+        assert_eq!(submitted(&asked(&options)).err(), expected, "{options}");
+    }
     let old = Request {
         spelling: Spelling::Colon,
         tres_per_task: Some(b"gres:gpu:a40:1"),
@@ -74,6 +91,8 @@ fn a_limit_on_all_gpus_is_no_way_to_more_of_them() {
         ("cpus-per-gpu=gres/gpu:a40:1 node=gres/gpu:2", Ok(None)),
         ("", Ok(None)),
     ] {
+        let shares = format!("qos=normal account=shares {options}");
+        assert_eq!(submitted(&asked(&shares)).map(|accepted| accepted.most_nodes), Ok(None), "{shares}");
         for grounds in ["qos=qos_sum", "qos=normal account=total", "qos=normal,qos_sum"] {
             let options = format!("{grounds} {options}");
             assert_eq!(
@@ -123,6 +142,26 @@ fn the_tasks_of_gpus_change_by_a_command_of_its_own() {
         ("N=1 Nmax=4", of_task, "NumNodes", None),
         ("N=4 Nmax=4", "qos=normal task=gres/gpu:a40:1 n=1", "NumNodes", None),
         ("N=4 Nmax=4", "qos=qos_two task=gres/gpu:a40:1", "NumNodes", None),
+        ("N=4 Nmax=4", "qos=qos_two task=gres/gpu:a40:1 n=0", "NumNodes", None),
+        (
+            "N=4 Nmax=4",
+            "qos=qos_two task=gres/gpu:a40:1 n=1 per-node=0",
+            "NumNodes",
+            Some(Rule::TooManyNodes),
+        ),
+        ("N=4 Nmax=4", "qos=qos_two node=gres/gpu:a40:1 n=1", "NumNodes", None),
+        // As many nodes as the GPUs of its tasks need.
+        (
+            "N=2 Nmax=2",
+            "qos=qos_two node=gres/gpu:a40:1 task=gres/gpu:a40:2 n=1 per-node=1",
+            "NumNodes",
+            None,
+        ),
+        // What changes neither tasks nor GPUs.
+        ("p=main", of_task, "Nice", None),
+        ("p=main", "qos=qos_two task=gres/gpu:a40:1 n=2 N=4", "Nice", None),
+        ("job=gres/gpu:a40:4 N=4", "qos=qos_two job=gres/gpu:a40:1", "", None),
+        ("job=gres/gpu:a40:4 N=4", "qos=qos_two job=gres/gpu:a40:1", "NumNodes", Some(Rule::TooManyNodes)),
         ("n=3", of_task, "something else", Some(Rule::NotAlone)),
         ("n=3", of_task, "NumTasks, something else", Some(Rule::NotAlone)),
         ("per-node=1", of_task, "TasksPerNode", Some(Rule::NotAlone)),

@@ -151,6 +151,7 @@ fn an_update_raises_the_nodes_no_further_than_the_gpus() {
     );
     assert_eq!(most(Request { num_tasks: Some(70), ..none }, bounded), Ok(None));
     assert_eq!(most(Request { num_tasks: Some(70), ..none }, follows), Err(Rule::TooManyNodes));
+    assert_eq!(most(Request { num_tasks: Some(1), ..none }, follows), Ok(None));
     let per_node = Request { tres_per_node: Some(b"gres/gpu:a40:1"), min_nodes: Some(2), ..none };
     assert_eq!(most(per_node, bounded), Err(Rule::TooManyNodes));
 }
@@ -212,6 +213,8 @@ fn where_updates_keep_the_old_request_no_job_is_moved_in_and_types_stay() {
         ("node=gres:gpu:A40:1", "qos=qos_two node=", stays),
         ("node=gres:gpu:h100:1", "qos=normal node=gres:gpu:a40:1", None),
         ("qos=normal", a40, None),
+        // A type of another GRES isn't spelled anew.
+        ("node=gres:gpu:a40:2,gres:nic:A40:1", "qos=qos_two node=gres:gpu:a40:1,gres:nic:A40:1", None),
     ] {
         assert_eq!(judged(old(change), &old(existing), false).err(), expected, "{change} of {existing}");
     }

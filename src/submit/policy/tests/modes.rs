@@ -157,6 +157,8 @@ fn no_type_is_filled_in_where_the_qos_is_not_certain_or_the_string_would_be_too_
     let filling = with_record("*", QosRecord { mode: Some(Mode::Default), ..QosRecord::default() });
     let request = Request { qos: None, reservation: Some(b"r"), ..node("", "gres/gpu:1") };
     assert_eq!(rule(&request, &filling), Some(Rule::TypeMissing));
+    let warned = with_record("qos_lafferty", QosRecord { mode: Some(Mode::Warn), ..QosRecord::default() });
+    assert_eq!(rule(&request, &warned), None, "nothing is filled in");
     let many = format!("gres/gpu:1,gres/{}:1", "x".repeat(1006));
     assert!(many.len() <= 1024 && many.len() + 4 > 1024);
     assert_eq!(rule(&node("qos_lafferty", &many), &filling), Some(Rule::TypeMissing));

@@ -3,6 +3,26 @@
 use super::*;
 use crate::config::rules::Rules;
 
+#[test]
+fn a_rule_that_concerns_other_jobs_too_is_checked_for_all() {
+    for (site, expected) in [
+        ("", true),
+        ("QOS=* Mode=warn", true),
+        ("ExemptReservations=x", true),
+        ("GetUserEnv=drop", false),
+        ("QOS=* ArrayTasks=4", false),
+        ("QOS=* Requeue=yes", false),
+        ("QOS=* OpenMode=append", false),
+        ("GpuPartitions=*", false),
+        ("ShareReservations=x", false),
+        ("ShareSizes=20,40", false),
+        ("ShareOnlyPartitions=*", false),
+        ("MaxCPUsPerGpu=1", false),
+    ] {
+        assert_eq!(Rules::parse(site).unwrap().policy.judges_only_gpus(), expected, "{site}");
+    }
+}
+
 proptest::proptest! {
     #![proptest_config(proptest::test_runner::Config { failure_persistence: None, ..Default::default() })]
 

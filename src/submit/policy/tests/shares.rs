@@ -18,6 +18,12 @@ fn shares_are_counted_or_refused_under_a_governed_qos() {
     ] {
         assert_eq!(rule(&node(qos, text), &Policy::default()), expected, "{qos} {text}");
     }
+    // What the QOS has instead, or the types of the share.
+    for (qos, text, gres) in [("qos_lafferty", "gres/mps:40", "gpu"), ("qos_shards", "gres/shard:2", "shard")]
+    {
+        let refusal = refused(judge(&node(qos, text), &Policy::default(), &TABLE));
+        assert_eq!(refusal.gres, gres.as_bytes(), "{qos} {text}");
+    }
     let gpu_only = Policy { gres: GovernedGres(vec!["gpu".to_owned()]), ..Policy::default() };
     assert_eq!(rule(&node("qos_lafferty", "gres/mps:40"), &gpu_only), None);
 }

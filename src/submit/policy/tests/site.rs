@@ -30,6 +30,8 @@ fn shares_are_for_certain_reservations_and_sizes() {
         ("p,course", "", "gres/gpu:1", Some(Rule::WholeGpu)),
         ("course", "", "gresgpu:1", Some(Rule::Unreadable)),
         ("course", "", "cpu=1", None),
+        ("course", "", "gres/nic:1,gres/gpu:0", None),
+        ("p", "", "gres/mps:0", None),
         ("course", "jhl_homework_gpu", "gres/mps:40", None),
         ("", "x", "gres/gpu:1", Some(Rule::WholeGpu)),
         ("", "", "gres/gpu:1", None),
@@ -48,8 +50,47 @@ fn shares_are_for_certain_reservations_and_sizes() {
 }
 
 #[test]
+fn a_share_is_hidden_only_from_rules_on_shares() {
+    let of_sizes = ShareRules { sizes: vec![20], ..ShareRules::default() };
+    let of_reservations = ShareRules { reservations: patterns("course"), ..ShareRules::default() };
+    let of_partitions = ShareRules { only_partitions: patterns("main"), ..ShareRules::default() };
+    let unreadable = Some(Rule::Unreadable);
+    for (shares, text, expected) in [
+        (&of_sizes, "gresmps:40", unreadable),
+        (&of_reservations, "gresmps:40", unreadable),
+        (&of_partitions, "gresmps:40", None),
+        (&of_sizes, "gresgpu:1", None),
+        (&of_partitions, "gresgpu:1", unreadable),
+    ] {
+        let policy = Policy { shares: shares.clone(), ..Policy::default() };
+        assert_eq!(rule(&node("normal", text), &policy), expected, "{shares:?} {text}");
+    }
+}
+
+#[test]
+fn a_share_of_a_whole_gpu_is_none_too_many() {
+    let shares = || ShareRules { most: Some(80), ..ShareRules::default() };
+    let of_mps = Policy { shares: shares(), ..Policy::default() };
+    let own = Policy { shares: shares(), share_gres: ShareGres("gpushare".to_owned()), ..Policy::default() };
+    for (policy, text, expected) in [
+        (&of_mps, "gres/mps:80", None),
+        (&of_mps, "gres/mps:80,gres/mps:10", None),
+        (&of_mps, "gres/mps:81,gres/mps:10", Some(Rule::ShareSize)),
+        (&own, "gres/gpushare:80", None),
+        (&own, "gresgpu:1", None),
+        (&own, "gresgpushare:1", Some(Rule::ShareForm)),
+    ] {
+        assert_eq!(rule(&node("normal", text), policy), expected, "{text}");
+    }
+}
+
+#[test]
 fn governed_partitions_need_types_too() {
     let policy = Policy { partitions: patterns("priority"), ..Policy::default() };
+    let of_both = asked("qos=qos_lafferty p=priority node=gres/gpu:h100:1");
+    assert_eq!(rule(&of_both, &policy), Some(Rule::TypeForeign), "the QOS allows less");
+    let moved = changed(asked("p=priority"), &asked("qos=normal p=p node=gres/gpu:a40:1"), &policy);
+    assert_eq!(broken(moved), Some(Rule::NotRestated));
     for (partition, reservation, text, expected) in [
         ("priority", "", "gres/gpu:1", Some(Rule::TypeMissing)),
         ("p,priority", "", "gres/gpu:1", Some(Rule::TypeMissing)),

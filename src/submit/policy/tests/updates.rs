@@ -25,6 +25,7 @@ fn a_job_comes_into_a_governed_qos_only_with_its_gpus_named_again() {
         ("qos=qos_lafferty job=gres/gpu:a40:2", "job=gres/gpu:a40:1 n=70 Nmax=1", None),
         ("qos=qos_lafferty job=gres/gpu:a40:2", "job=gres/gpu:a40:1 n=1", None),
         ("qos=qos_lafferty job=gres/gpu:a40:2", "job=gres/gpu:a40:1 n=1 per-node=2", stays),
+        ("qos=qos_lafferty job=gres/gpu:a40:2", "job=gres/gpu:a40:1 n=1 per-node=0", None),
         ("qos=qos_sum", "job=gres/gpu:1 n=70", stays),
         ("qos=qos_sum", "job=gres/gpu:1 n=1", None),
         ("qos=qos_sum", "task=gres/gpu:1 n=3 per-node=2", stays),
@@ -316,6 +317,13 @@ fn a_command_is_never_answered_with_itself() {
         Some(command)
     );
     assert_eq!(advised("qos=qos_lafferty node=gres/gpu:1", b"12", false, &[]).as_deref(), Some(command));
+    // What moves the job goes alone.
+    let more = "qos=qos_lafferty node=gres/gpu:1 n=4";
+    assert_eq!(advised(more, b"12", false, &["NumTasks"]).as_deref(), Some(command));
+    let more = "qos=qos_lafferty node=gres/gpu:a40:1 n=4";
+    assert_eq!(advised(more, b"12", false, &["NumTasks"]), None);
+    let jobs = "1".repeat(QUOTED + 1);
+    assert_eq!(advised("qos=qos_lafferty", jobs.as_bytes(), false, &[]), None, "too long to copy");
 }
 
 #[test]

@@ -159,6 +159,9 @@ fn a_user_is_told_what_fits() {
         ("node=gres/gpu:a40:1 n=64", "-n8 -c1 --gres=gpu:a40:1"),
         ("task=cpu=16,gres/gpu:a40=1 n=2 c=16", "-n2 -c8 --gpus-per-task=a40:1"),
         ("node=gres/gpu:a40:1 mincpus=9", "--gres=gpu:a40:1 --mincpus=8"),
+        ("node=gres/gpu:a40:1 mincpus=9 N=2 Nmax=2", "-N2 --gres=gpu:a40:1 --mincpus=8"),
+        ("node=gres/gpu:a40:1 per-node=9 N=2 Nmax=2", "-N2 -c1 --ntasks-per-node=8 --gres=gpu:a40:1"),
+        ("node=gres/gpu:a40:1 mem=65G N=2 Nmax=2", "-N2 --gres=gpu:a40:1 --mem=64G"),
         ("node=gres/gpu:a40:1 c=9 mincpus=9", "-c8 --gres=gpu:a40:1"),
         ("node=gres/gpu:a40:1 n=3 c=9 mincpus=9", "-n3 -c2 --gres=gpu:a40:1"),
         ("node=gres/gpu:a40:1 n=10 per-socket=5", "-n8 -c1 --gres=gpu:a40:1"),
@@ -263,6 +266,7 @@ fn a_job_is_right_after_each_step_of_an_update() {
         // The GPUs are applied last, and may be refused.
         ("node=gres/gpu:a40:1 c=8 cpus=8", "node=gres/gpu:a40:2", None),
         ("node=gres/gpu:a40:1 c=8 cpus=8", "node=gres/gpu:a40:2 c=16", CPUS),
+        ("node=gres/gpu:a40:1 c=8 cpus=8", "n=2 node=gres/gpu:a40:2", CPUS),
         ("node=gres/gpu:a40:2 c=8 cpus=8", "node=gres/gpu:a40:2 c=16", None),
         // The partition is applied first.
         ("node=gres/gpu:a40:1 c=8 cpus=8 p=big", "p=small", CPUS),
