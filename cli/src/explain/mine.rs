@@ -6,7 +6,10 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueHint};
 use gpushare::submit::policy;
-use gpushare_slurm_text::{Association, Node, Partition};
+use gpushare_qos::config::lending::is_on;
+use gpushare_qos::lending::{self, Loan};
+use gpushare_qos::{check, usage};
+use gpushare_slurm_text::{Association, Node, Partition, assoc_mgr};
 use serde::Serialize;
 
 use super::error::ExplainError;
@@ -63,6 +66,9 @@ struct MyQos {
     qos: String,
     default: bool,
     limits: Vec<Limit>,
+    /// GPUs of its quota that others have, and GPUs of others that it has: `2 a40 to qos_y_burst`.
+    lent: String,
+    borrowed: String,
     /// Options of sbatch, one for each type.
     write: Vec<String>,
 }
@@ -84,6 +90,7 @@ pub fn run(arguments: &Arguments) -> Result<Answer, ExplainError> {
         database: Database::ask(&user, cluster, settings.default_memory(), &counted, &snapshot)?,
         user_id,
     };
+    let loans = loans(&config, &snapshot)?;
     for one in asking.database.of_user() {
         let is_first = one.account.as_bytes().eq_ignore_ascii_case(asking.database.default_account());
         let mut account = Account {
@@ -102,7 +109,8 @@ pub fn run(arguments: &Arguments) -> Result<Answer, ExplainError> {
             let mut write = options(one, qos, is_first, &where_is, &limits, nodes, &config);
             write.retain(|line| asking.is_accepted(line));
             let default = is_default(one, qos);
-            account.qoses.push(MyQos { qos: qos.clone(), default, limits, write });
+            let [lent, borrowed] = lending::in_words(&loans, qos);
+            account.qoses.push(MyQos { qos: qos.clone(), default, limits, lent, borrowed, write });
         }
         accounts.push(account);
     }
@@ -111,6 +119,15 @@ pub fn run(arguments: &Arguments) -> Result<Answer, ExplainError> {
     }
     let mine = Mine { user, accounts, shares: shares(&config) };
     Ok(Answer::from(if arguments.json { json::text(&mine)? } else { mine.text() }))
+}
+
+/// Who has whose GPUs, if groups lend theirs.
+fn loans(config: &Config, snapshot: &Snapshot) -> Result<Vec<Loan>, ExplainError> {
+    if !is_on(&config.qoses) {
+        return Ok(Vec::new());
+    }
+    let usages = usage::read(&String::from_utf8_lossy(&ask(assoc_mgr::QOSES.0, assoc_mgr::QOSES.1)?));
+    Ok(lending::loans(&config.qoses, &usages, &check::gpus(snapshot.nodes().unwrap_or_default())))
 }
 
 /// What decides whether a line that is shown would work.
@@ -286,13 +303,16 @@ impl Mine {
             let of = if partition.is_empty() { String::new() } else { format!(" in partition {partition}") };
             let default = if *default { " (default)" } else { "" };
             lines.push(format!("account {account}{default}{of}"));
-            for MyQos { qos, default, limits, write } in qoses {
+            for MyQos { qos, default, limits, lent, borrowed, write } in qoses {
                 let default = if *default { " (default)" } else { "" };
                 let none = if limits.is_empty() { ": no limit on GPUs" } else { "" };
                 lines.push(format!("  QOS {qos}{default}{none}"));
                 // Zeros only say what the QOS isn't for.
                 let shown = limits.iter().filter(|limit| limit.limit > 0);
                 lines.extend(shown.map(|limit| format!("    {}", super::job::in_use(limit))));
+                for (word, loans) in [("lent", lent), ("borrowed", borrowed)] {
+                    lines.extend((!loans.is_empty()).then(|| format!("    {word}: {loans}")));
+                }
                 lines.extend(write.iter().map(|options| format!("    write: {options}")));
             }
         }

@@ -134,7 +134,10 @@ mod tests {
     #[test]
     fn what_makes_no_pair_says_so() {
         for (text, expected) in [
-            ("QOS=q Account=x GPUs=a40:4 Burst=2", "Burst can't be '2'; allowed is how many times the line's quota"),
+            (
+                "QOS=q Account=x GPUs=a40:4 Burst=2",
+                "Burst can't be '2'; allowed is how many times the line's quota",
+            ),
             ("QOS=q Account=x GPUs=a40:4 Burst=0x", "Burst can't be '0x'"),
             ("QOS=q Account=x Burst=2x", "Burst needs Account and GPUs"),
             ("QOS=q GPUs=a40:1 Burst=2x", "Burst needs Account and GPUs"),
