@@ -32,8 +32,8 @@ pub struct Cluster {
     pub one_level: bool,
     /// Up to 23.11 at least, slurmdbd damages lists when it deletes a QOS that they have (`plan::prune`).
     pub cuts_lists: bool,
-    /// The settings with which no QOS preempts another, such as `PreemptMode=OFF`.
-    pub no_preemption: Option<String>,
+    /// Whether QOSes preempt others: `PreemptType` and `PreemptMode`.
+    pub preempts: bool,
 }
 
 /// An error or a warning about a line.
@@ -73,11 +73,9 @@ impl Cluster {
         let from = |year, month, micro| Some(Version { release: Release(year, month), micro });
         let one_level = (from(23, 11, None)..from(25, 5, Some(1))).contains(&version);
         let cuts_lists = version < from(24, 11, None);
-        let works = settings.has("PreemptType", "preempt/qos") && !settings.has("PreemptMode", "OFF");
-        let said = ["PreemptType", "PreemptMode"].map(|key| format!("{key}={}", settings.get(key)));
-        let no_preemption = (!works).then(|| said.join(", "));
+        let preempts = settings.has("PreemptType", "preempt/qos") && !settings.has("PreemptMode", "OFF");
         let name = value("ClusterName")?.to_owned();
-        Ok(Cluster { name, tracked, gpus, one_level, cuts_lists, no_preemption })
+        Ok(Cluster { name, tracked, gpus, one_level, cuts_lists, preempts })
     }
 
     /// How many GPUs of a type there are. Case matters: users will write the type as in the file, and Slurm finds nodes

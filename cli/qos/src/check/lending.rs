@@ -29,11 +29,10 @@ impl<'q> Lenders<'q> {
     /// What is wrong with a record: whether it is an error, and the text.
     pub(super) fn findings(&mut self, managed: &ManagedQos, cluster: &Cluster) -> Vec<(bool, String)> {
         let mut found = Vec::new();
-        if let Some(settings) = cluster.no_preemption.as_ref().filter(|_| managed.burst.is_some()) {
-            let text = format!(
-                "Burst needs preemption, but slurm.conf has {settings}: 'gpushare conf slurm' prints the lines"
-            );
-            found.push((true, text));
+        if managed.burst.is_some() && !cluster.preempts {
+            let text = "Burst needs PreemptType=preempt/qos in slurm.conf and a PreemptMode other than OFF; 'gpushare \
+                        conf slurm' prints the lines";
+            found.push((true, text.to_owned()));
         }
         if !self.lend || !owns(managed) {
             return found;
