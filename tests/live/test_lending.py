@@ -122,7 +122,7 @@ def test_without_preemption_nothing_is_lent(lending):
         write(lending, TEXT)
         refused = qos(lending, "plan")
         assert refused.returncode == 2 and "Burst needs PreemptType=preempt/qos in" in refused.stderr
-        assert lending.findings("PreemptType")[0]["level"] == "wrong"
+        assert lending.findings("PreemptType")[0]["status"] == "wrong"
         lines = lending.ok(["gpushare", "conf", "slurm"])
         assert "\nPreemptType=preempt/qos\n" in lines and "\nPreemptMode=REQUEUE\n" in lines, lines
     finally:

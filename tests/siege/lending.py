@@ -21,7 +21,7 @@ from shares import qos
 
 GRACE, SLACK = 4, 30  # seconds; the first as in conf-lending/gpushare.conf
 LOOK = 0.5  # seconds between two looks
-OPEN = 26  # jobs at a time: twice as many as find GPUs
+OPEN = 24  # jobs at a time: twice as many as find GPUs
 LONG = 300  # seconds: such a job ends only when it is ended
 FREE = "normal"
 
@@ -108,7 +108,7 @@ class Lending:
         self.cluster, self.chance, self.tally = cluster, random.Random(seed), Tally()
         self.quotas = quotas(cluster.ok("cat /etc/slurm/gpushare.conf"))
         self.owners = [name for name in self.quotas if not name.endswith("_burst")]
-        self.runs, self.since, self.touched, self.long = {}, {}, set(), []
+        self.runs, self.since, self.touched, self.long, self.all_long = {}, {}, set(), [], set()
         self.acts = []  # (when, what, job)
         self.last = 0.0
         done = qos(cluster, "apply", conf=None)
@@ -121,28 +121,30 @@ class Lending:
     def play(self, stories):
         """Plays so many stories, and waits until their jobs have ended; the tally."""
         while self.tally.stories < stories and not self.tally.findings:
-            jobs = self.look()
-            waiting = sum(job.state == "PENDING" for job in jobs)
-            if len(jobs) < OPEN and waiting < OPEN // 2:
+            if len(self.look()) < OPEN:
                 self.story()
                 self.tally.stories += 1
-            elif self.long and self.chance.random() < 0.3:
-                self.act("scancel", self.long.pop(0))
+            else:
+                # The queue is full: a job that has run for long makes room, unless others end first.
+                if self.long and self.chance.random() < 0.5:
+                    self.act("scancel", self.long.pop(0))
+                self.look(now=True)
             self.act_now()
-        for job in self.long:
-            self.act("scancel", job)
         end = time.monotonic() + 120
-        while self.look(now=True) and not self.tally.findings and time.monotonic() < end:
+        while (left := self.look(now=True)) and not self.tally.findings and time.monotonic() < end:
             self.act_now()
-        if left := self.look(now=True):
-            self.tally.findings.append(f"jobs stay: {left}")
+            # One that is just being requeued survives scancel.
+            for job in {job.id for job in left} & self.all_long:
+                self.act("scancel", job)
+        if left and not self.tally.findings:
+            self.find(f"jobs stay: {left}")
         return self.tally
 
     def story(self):
         owner = self.chance.choice(self.owners)
         name = self.chance.choices([owner, f"{owner}_burst", FREE], [45, 35, 20])[0]
         kind, most = self.chance.choice(sorted(self.quotas.get(name, {"a40": 3, "h100": 3}).items()))
-        gpus = self.chance.randint(1, min(most, 4))
+        gpus = self.chance.randint(1, most if name == owner else min(most, 2))
         is_long = name != owner and self.chance.random() < 0.5
         seconds = LONG if is_long else self.chance.randint(1, 4)
         account = "free" if name == FREE else owner.removeprefix("qos_")
@@ -152,6 +154,7 @@ class Lending:
         )
         if is_long:
             self.long.append(job)
+            self.all_long.add(job)
         act = self.chance.choices(["", "scancel", "requeue"], [7, 2, 1])[0]
         if act:
             self.acts.append((time.monotonic() + self.chance.uniform(0.5, 8), act, job))
@@ -231,6 +234,7 @@ class Lending:
         of_itself = job.restarts == run.restarts and job.state in ("COMPLETED", "TIMEOUT")
         what = "ended by themselves" if of_itself else "ended by their user" if job.id in self.touched else "preempted"
         self.tally.ended[what] += 1
+        self.touched.discard(job.id)
         if what != "preempted":
             return
         if job.qos in self.owners:
