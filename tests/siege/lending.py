@@ -21,24 +21,25 @@ from shares import qos
 
 GRACE, SLACK = 4, 30  # seconds; the first as in conf-lending/gpushare.conf
 LOOK = 0.5  # seconds between two looks
-OPEN = 24  # jobs at a time: twice as many as find GPUs
+OPEN, LONG_JOBS = 34, 18  # jobs at a time, at most; of them such that hold GPUs until they are ended
 LONG = 300  # seconds: such a job ends only when it is ended
 FREE = "normal"
 
 WORK = """#!/bin/bash
-# work SECONDS: writes the time, whatever signal it gets
+# work SECONDS: writes which run it is and the time, whatever signal it gets, always over the same bytes
 trap '' TERM
 end=$((SECONDS + $1))
+say() { printf '%3d %17s\\n' "${SLURM_RESTART_COUNT:-0}" "$1" 1<>/lab/out/tick.$SLURM_JOB_ID; }
 while ((SECONDS < end)); do
-    printf '%s\\n' "$EPOCHREALTIME" >/lab/out/tick.$SLURM_JOB_ID
+    say "$EPOCHREALTIME"
     read -rt 0.2 <>/lab/out/never
 done
-echo done >/lab/out/tick.$SLURM_JOB_ID
+say done
 """
 
 # What apply has made, without one of its parts: what breaks then must be seen.
 WITHOUT = {
-    "preempt": [f"modify qos where name=qos_{one} set Preempt=normal" for one in "xyz"],
+    "preempt": [f"modify qos where name=qos_{one} set Preempt=" for one in "xyz"],
     "limit": [f"modify qos where name=qos_{one}_burst set GrpTRES=gres/gpu=-1,gres/gpu:a40=-1,gres/gpu:h100=-1"
               for one in "xyz"],
     "grace": [f"modify qos where name=qos_{one}_burst set GraceTime=0" for one in "xyz"],
@@ -75,7 +76,8 @@ class Job:
         gpus = {kind: int(count) for kind, count in re.findall(r"gres/gpu:(\w+)=(\d+)", tres)}
         told = fields.get("PreemptTime", "None")
         told = 0 if told in ("None", "Unknown", "N/A") else datetime.fromisoformat(told).timestamp()
-        return cls(fields["JobId"], fields["QOS"], fields["JobState"], fields["Reason"], int(fields["Restarts"]), told,
+        state = fields["JobState"].replace("SIGNALING", "RUNNING")
+        return cls(fields["JobId"], fields["QOS"], state, fields["Reason"], int(fields["Restarts"]), told,
                    gpus)
 
 
@@ -99,8 +101,8 @@ class Tally:
 
     def __str__(self):
         ended = ", ".join(f"{count} {what}" for what, count in sorted(self.ended.items()))
-        return (f"{self.stories} stories ({ended}), {self.looks} looks, all GPUs in use at {self.full}; longest wait of "
-                f"an owner {self.longest:.0f} s; {self.unseen} ends not seen; {len(self.findings)} findings")
+        return (f"{self.stories} stories ({ended}), {self.looks} looks, all GPUs in use at {self.full}; longest wait of"
+                f" an owner {self.longest:.0f} s; {self.unseen} ends not seen; {len(self.findings)} findings")
 
 
 class Lending:
@@ -125,8 +127,8 @@ class Lending:
                 self.story()
                 self.tally.stories += 1
             else:
-                # The queue is full: a job that has run for long makes room, unless others end first.
-                if self.long and self.chance.random() < 0.5:
+                # The queue is full. Others end; sometimes a long job does.
+                if self.long and self.chance.random() < 0.05:
                     self.act("scancel", self.long.pop(0))
                 self.look(now=True)
             self.act_now()
@@ -142,10 +144,11 @@ class Lending:
 
     def story(self):
         owner = self.chance.choice(self.owners)
-        name = self.chance.choices([owner, f"{owner}_burst", FREE], [45, 35, 20])[0]
+        # Enough long jobs of others for all GPUs: whatever an owner gets, somebody must give back.
+        is_long = len(self.long) < LONG_JOBS
+        name = self.chance.choices([owner, f"{owner}_burst", FREE], [0 if is_long else 60, 25, 15])[0]
         kind, most = self.chance.choice(sorted(self.quotas.get(name, {"a40": 3, "h100": 3}).items()))
         gpus = self.chance.randint(1, most if name == owner else min(most, 2))
-        is_long = name != owner and self.chance.random() < 0.5
         seconds = LONG if is_long else self.chance.randint(1, 4)
         account = "free" if name == FREE else owner.removeprefix("qos_")
         job = self.cluster.sbatch(
@@ -179,6 +182,7 @@ class Lending:
         all_jobs = [Job.read(line) for line in lines if line.startswith("JobId=")]
         self.tally.looks += 1
         self.jobs = [job for job in all_jobs if job.state in ("PENDING", "RUNNING", "COMPLETING", "REQUEUED")]
+        self.long = [one for one in self.long if any(one == job.id for job in self.jobs)]
         self.check_limits()
         self.check_waits()
         for job in all_jobs:
@@ -193,7 +197,8 @@ class Lending:
         return used
 
     def find(self, text):
-        self.tally.findings.append(text)
+        if text not in self.tally.findings:
+            self.tally.findings.append(text)
 
     def check_limits(self):
         used = self.used()
@@ -214,7 +219,7 @@ class Lending:
                 waited = now - self.since.setdefault(job.id, now)
                 self.tally.longest = max(waited, self.tally.longest)
                 if waited > GRACE + SLACK:
-                    self.find(f"job {job.id} of {job.qos} waits for {waited:.0f} s ({job.reason}), with {dict(of_qos)} in use")
+                    self.find(f"job {job.id} of {job.qos} waits {waited:.0f} s ({job.reason}) beside {dict(of_qos)}")
         self.since = {job: since for job, since in self.since.items() if job in waits}
 
     def check_end(self, job, gap):
@@ -240,12 +245,15 @@ class Lending:
         if job.qos in self.owners:
             self.find(f"job {job.id} of {job.qos} was ended ({job.state}), although it is an owner's")
             return
-        text = ""
+        words = ["", ""]
         with contextlib.suppress(OSError):
-            text = (self.out / f"tick.{job.id}").read_text().strip()
-        if text == "done":
+            words = (self.out / f"tick.{job.id}").read_text().split() or words
+        if words[0] != str(run.restarts):
+            self.tally.ended["preempted before they began"] += 1
             return
-        lived = float(text or 0)
+        if words[1] == "done":
+            return
+        lived = float(words[1])
         if not run.told and gap > GRACE / 2:
             self.tally.unseen += 1
         elif not run.told:

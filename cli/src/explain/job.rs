@@ -13,8 +13,8 @@ use serde::Serialize;
 use super::ExplainError;
 use gpushare_slurm_run::{ProgramError, Snapshot, ask, host, run};
 
-mod burst;
 mod id;
+mod lending;
 mod limits;
 mod place;
 mod reason;
@@ -23,6 +23,7 @@ mod smaller;
 mod write;
 
 pub use id::JobId;
+pub use lending::loans;
 pub use limits::Limit;
 use place::Place;
 use smaller::Smaller;
@@ -155,7 +156,7 @@ fn waits(row: &Row, rows: &[Row], (snapshot, qoses): Site) -> Result<What, Progr
         format!("it may start in any of the partitions {}; the limits are those in the first", row.partition)
     }));
     notes.extend(reason::note(&row.reason));
-    notes.extend(burst::offer(row, &limits, rows, qoses, snapshot));
+    notes.extend(lending::offer(row, &limits, rows, qoses, snapshot));
     let never = limits.iter().any(Limit::is_never);
     Ok(What::Waits {
         reason: row.reason.clone(),
@@ -260,6 +261,6 @@ pub fn above(job: Above, (snapshot, qoses): Site) -> Result<Vec<Beyond>, Program
         }
         (!is_said(&limit)).then(|| Beyond::Waits(write::above(limit, "the job waits forever")))
     };
-    let offer = burst::offer(&row, &limits, &[], qoses, snapshot).map(Beyond::Waits);
+    let offer = lending::offer(&row, &limits, &[], qoses, snapshot).map(Beyond::Waits);
     Ok(above.filter_map(one).chain(offer).collect())
 }

@@ -6,14 +6,12 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueHint};
 use gpushare::submit::policy;
-use gpushare_qos::config::lending::is_on;
-use gpushare_qos::lending::{self, Loan};
-use gpushare_qos::{check, usage};
-use gpushare_slurm_text::{Association, Node, Partition, assoc_mgr};
+use gpushare_qos::lending;
+use gpushare_slurm_text::{Association, Node, Partition};
 use serde::Serialize;
 
 use super::error::ExplainError;
-use super::job::{Limit, on_gres};
+use super::job::{Limit, loans, on_gres};
 use super::{identity, settings};
 use gpushare_judge::accounting::Database;
 use gpushare_judge::options::{self, Source};
@@ -90,7 +88,7 @@ pub fn run(arguments: &Arguments) -> Result<Answer, ExplainError> {
         database: Database::ask(&user, cluster, settings.default_memory(), &counted, &snapshot)?,
         user_id,
     };
-    let loans = loans(&config, &snapshot)?;
+    let loans = loans(&config.qoses, &snapshot)?;
     for one in asking.database.of_user() {
         let is_first = one.account.as_bytes().eq_ignore_ascii_case(asking.database.default_account());
         let mut account = Account {
@@ -119,15 +117,6 @@ pub fn run(arguments: &Arguments) -> Result<Answer, ExplainError> {
     }
     let mine = Mine { user, accounts, shares: shares(&config) };
     Ok(Answer::from(if arguments.json { json::text(&mine)? } else { mine.text() }))
-}
-
-/// Who has whose GPUs, if groups lend theirs.
-fn loans(config: &Config, snapshot: &Snapshot) -> Result<Vec<Loan>, ExplainError> {
-    if !is_on(&config.qoses) {
-        return Ok(Vec::new());
-    }
-    let usages = usage::read(&String::from_utf8_lossy(&ask(assoc_mgr::QOSES.0, assoc_mgr::QOSES.1)?));
-    Ok(lending::loans(&config.qoses, &usages, &check::gpus(snapshot.nodes().unwrap_or_default())))
 }
 
 /// What decides whether a line that is shown would work.

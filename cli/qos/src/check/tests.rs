@@ -113,8 +113,8 @@ fn groups_that_lend_get_their_gpus_back() {
     for (more, expected) in [
         (
             "\nQOS=y Account=a GPUs=a40:3 Preempt=normal,theirs,gone",
-            "3 error: with a40:3 the QOSes add up to 7 a40, but the cluster has 6; with Burst, each must be able to get \
-             its own back",
+            "3 error: with a40:3 the QOSes add up to 7 a40, but the cluster has 6; with Burst, each must be able to \
+             get its own back",
         ),
         (
             "\nQOS=y Account=a GPUs=a40:2 Preempt=normal,theirs,gone,x",

@@ -1,33 +1,20 @@
 //! Lending: groups use each other's idle GPUs, and give them back when the owner asks.
 //!
-//! `Burst=2x` in a group's record makes a second QOS, `NAME_burst`, for twice the group's quota beside its own. Its jobs
-//! are requeued after a grace time as soon as an owner's job needs their GPUs: the QOS of each record with `GPUs`
+//! `Burst=2x` in a group's record makes a second QOS, `NAME_burst`, for twice the group's quota beside its own. As soon
+//! as an owner's job needs their GPUs, Slurm requeues its jobs after a grace time: the QOS of each record with `GPUs`
 //! preempts all of these QOSes and has a higher priority. So a group never holds more than its quota and what it may
 //! borrow, which are two limits that Slurm counts by itself. The pair are plain managed QOSes: everything else treats
 //! them like two records.
 
 use std::collections::BTreeSet;
 
-use super::record::ManagedQos;
+use super::record::{Burst, ManagedQos};
 use super::value::{Settings, Value};
 
 /// How the second QOS's name ends.
 pub const SUFFIX: &str = "_burst";
-/// The grace time without `BurstGraceTime`, in seconds.
-pub const GRACE: u64 = 300;
-/// The priority of an owner's QOS whose record has none. With the borrowers' 0, a waiting borrower would get in the way.
+/// The priority of an owner's QOS whose record has none. With 0, as borrowers have, their waiting jobs could go first.
 const PRIORITY: u64 = 1000;
-
-/// What a group may borrow.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Burst {
-    /// How many times its quota.
-    pub times: u64,
-    /// How long such a job may run, in seconds.
-    pub time: Option<u64>,
-    /// The time between SIGTERM and the end of a preempted job, in seconds.
-    pub grace: u64,
-}
 
 /// The name of the QOS for what a group borrows.
 pub fn name(owner: &str) -> String {

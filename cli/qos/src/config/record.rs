@@ -1,9 +1,9 @@
 //! A record `QOS=NAME Key=Value…` of gpushare.conf: the QOS's settings in the accounting database, on one line.
 //!
-//! A line has three kinds of keys: the QOS's owner, GPUs and loans (`OWNERS`), every [`field`](super::field) of a QOS by its
-//! current name and its name of 2009, and rules of submission, which are slurmctld's plugin's. A QOS with a key of the
-//! first two kinds is a [`ManagedQos`]: `gpushare qos` makes the database match it. Such a line names one QOS; rules
-//! may name several, with `*` for any characters. A line with only a name is a QOS that exists and has no limits.
+//! A line has three kinds of keys: the QOS's owner, GPUs and loans (`OWNERS`), every [`field`](super::field) of a QOS
+//! by its current name and its name of 2009, and rules of submission, which are slurmctld's plugin's. A QOS with a key
+//! of the first two kinds is a [`ManagedQos`]: `gpushare qos` makes the database match it. Such a line names one QOS;
+//! rules may name several, with `*` for any characters. A line with only a name is a QOS that exists and has no limits.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -16,7 +16,6 @@ use gpushare::text::quantity::{count, quantity};
 use gpushare::text::time;
 
 use super::field::{Field, OldName};
-use super::lending::{Burst, GRACE};
 use super::value::{self, Settings, Value, is_name, written};
 
 /// A QOS that gpushare.conf defines.
@@ -40,6 +39,17 @@ pub struct ManagedQos {
     pub burst: Option<Burst>,
     /// The owner's QOS, if this is the one for what the group borrows.
     pub burst_of: Option<String>,
+}
+
+/// What a group may borrow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Burst {
+    /// How many times its quota.
+    pub times: u64,
+    /// How long such a job may run, in seconds.
+    pub time: Option<u64>,
+    /// The time between SIGTERM and the end of a preempted job, in seconds.
+    pub grace: u64,
 }
 
 /// Which users may use a QOS.
@@ -152,6 +162,9 @@ const OWNERS: [Key<Draft>; 8] = [
         },
     },
 ];
+
+/// The grace time without `BurstGraceTime`, in seconds.
+const GRACE: u64 = 300;
 
 const ONE_NAME: &str = "the name of one QOS, if the line has its owner or limits: letters, digits, '_', '.', '-' and \
                         '@', starting with a letter, a digit or '_'";

@@ -1,7 +1,7 @@
 //! QOSes for borrowed GPUs whose owner's record no longer has `Burst`.
 //!
-//! Like any other QOS that is no longer in the file, such a QOS stays until `--prune`. But its jobs must still give way,
-//! and nobody shall submit more: owners preempt it as long as it exists, and the plan revokes it from everybody.
+//! Like any other QOS that is no longer in the file, such a QOS stays until `--prune`. But its jobs must still give
+//! way, and nobody may submit more: owners preempt it as long as it exists, and the plan revokes it from everybody.
 
 use super::InUse;
 use crate::Cluster;

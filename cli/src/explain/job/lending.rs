@@ -1,8 +1,12 @@
-//! The QOS for borrowed GPUs, for a job whose own QOS has no room.
+//! Where groups lend GPUs: the QOS for borrowed ones, for a job whose own QOS has no room, and who has whose GPUs.
 
 use gpushare_qos::config::ManagedQos;
+use gpushare_qos::config::lending::is_on;
 use gpushare_qos::config::value::{Value, text};
-use gpushare_slurm_run::Snapshot;
+use gpushare_qos::lending::{Loan, loans as all_loans};
+use gpushare_qos::{check, usage};
+use gpushare_slurm_run::{ProgramError, Snapshot, ask};
+use gpushare_slurm_text::assoc_mgr::QOSES;
 use gpushare_slurm_text::queue::Row;
 
 use super::limits::{self, Limit, Verdict};
@@ -30,6 +34,18 @@ pub fn offer(
     known.nodes = snapshot.nodes().ok().map(|nodes| records::of_nodes(&other, nodes));
     let limits = limits::concerning(&other, &known, rows);
     limits.iter().all(|limit| limit.verdict == Verdict::Fits).then(|| in_words(burst))
+}
+
+/// Who has whose GPUs now.
+///
+/// # Errors
+/// slurmctld can't be asked.
+pub fn loans(qoses: &[ManagedQos], snapshot: &Snapshot) -> Result<Vec<Loan>, ProgramError> {
+    if !is_on(qoses) {
+        return Ok(Vec::new());
+    }
+    let usages = usage::read(&ask(QOSES.0, QOSES.1)?);
+    Ok(all_loans(qoses, &usages, &check::gpus(snapshot.nodes().unwrap_or_default())))
 }
 
 fn in_words(burst: &ManagedQos) -> String {
