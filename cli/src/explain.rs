@@ -27,6 +27,7 @@ use error::ExplainError;
 use gpushare_judge::accounting::Database;
 use gpushare_judge::options::{self, Source};
 use gpushare_judge::submission::Submission;
+use gpushare_machine::config::Config;
 use gpushare_machine::local;
 use gpushare_slurm_run::run::ask;
 use gpushare_slurm_run::{ProgramError, Snapshot};
@@ -163,7 +164,7 @@ impl Named {
 fn judge(words: &[Vec<u8>], user: Option<&str>, conf: Option<&Path>) -> Result<Answer, ExplainError> {
     let release = Release::parse(&ask("sbatch", &["--version"])?)?;
     let Asked { mut job, steps, options, has_script } = read_job(words, release)?;
-    let policy = local::policy(conf)?;
+    let Config { policy, qoses, .. } = local::config(conf)?.unwrap_or_default();
     let settings = settings()?;
     if settings
         .list("SelectTypeParameters")
@@ -199,7 +200,9 @@ fn judge(words: &[Vec<u8>], user: Option<&str>, conf: Option<&Path>) -> Result<A
             }
             let (mut refused, mut notes) = (None, Vec::new());
             let qos = wording::qos(&request, &database).map(String::from_utf8_lossy);
-            let above = |qos: &str| outlook::above(&request, qos, &database, &acceptance.remarks, &snapshot);
+            let above = |qos: &str| {
+                outlook::above(&request, qos, &database, &acceptance.remarks, (&snapshot, &qoses))
+            };
             for line in qos.into_iter().flat_map(|qos| above(&qos)) {
                 match line {
                     Beyond::Refused(why) if refused.is_none() => refused = Some(why),

@@ -30,7 +30,7 @@ const OF_PARTITIONS: &str = "MaxCPUsPerGpu MaxMemPerGpu";
 /// The keys of a `QOS=` line that gpushare itself has.
 const OF_QOSES: &str = "\
     Mode DefaultType Requeue OpenMode ArrayTasks ArrayTasksOver MaxCPUsPerGpu MaxMemPerGpu Account Users \
-    GPUs CPUs Mem";
+    GPUs CPUs Mem Burst BurstTime BurstGraceTime";
 
 /// The settings of a QOS in Slurm's database that a `QOS=` line can have, each with sacctmgr's other names. The last
 /// ten are the names of 2009.

@@ -186,6 +186,7 @@ RUN_BY = {
     "tests/siege/run --release 24.11 --site course --actions 300": (
         "live/test_siege.py", "Siege(course_box, seed=1, actions=150)"
     ),
+    "tests/siege/run --release 24.11 --lending --stories 1000": ("live/test_siege.py", "lending.Lending(cluster, 1)"),
     "tests/siege/run --release 24.11 --replay FILE": ("live/test_pages.py", "--plain --replay tests/siege/"),
     # ---- The lab.
     "lab root RELEASE [--source DIR|TARBALL]": ("run", 'tests/lab/lab root "$release"'),

@@ -79,6 +79,8 @@ def classroom(request):
 MISHA = [EXAMPLES / "misha", CASES / "many-gpus"]
 shared = clusters("shares", conf=MISHA)
 misha = clusters("misha", conf=MISHA, in_turn=True)
+# Groups that lend their GPUs to each other.
+lending = clusters("lend", conf=[TOP / "tests/siege/conf-lending", CASES / "many-gpus"])
 # The QOS page of 2009.
 qos_2009 = clusters("q2009", conf=[EXAMPLES / "qos-2009"], in_turn=True)
 # A free QOS and those that preempt it; GPUs of four types. Fair-share on two types. More GPUs than the lab has by

@@ -11,6 +11,7 @@ from lab import RELEASES
 SIEGE = Path(__file__).resolve().parents[1] / "siege"
 sys.path.insert(0, str(SIEGE))
 
+import lending
 import report
 import scripted
 import ways
@@ -78,3 +79,11 @@ def survived(siege):
     findings = report.Findings(siege, keep_going=False).collect()
     assert not findings, "printed above, with what replays it: tests/siege/run --replay"
     return siege.tally
+
+
+@pytest.mark.parametrize("lender", RELEASES)
+def test_groups_that_lend_get_their_gpus_back(lender):
+    """`tests/siege/run --lending`, and 1,000 stories in `make test-long`."""
+    with lending.cluster(f"test-siege-lending-{lender.replace('.', '')}", lender, SIEGE / "conf-lending") as cluster:
+        tally = lending.Lending(cluster, 1).play(40)
+    assert not tally.findings, f"{tally}\n{tally.findings}"

@@ -16,6 +16,8 @@ use crate::config::field::{FIELDS, Kind};
 use crate::config::value::{Settings, Value};
 use crate::config::{ManagedQos, Members};
 
+mod lending;
+
 /// What slurmctld reports about the cluster.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Cluster {
@@ -30,6 +32,8 @@ pub struct Cluster {
     pub one_level: bool,
     /// Up to 23.11 at least, slurmdbd damages lists when it deletes a QOS that they have (`plan::prune`).
     pub cuts_lists: bool,
+    /// Whether QOSes preempt others: `PreemptType` and `PreemptMode`.
+    pub preempts: bool,
 }
 
 /// An error or a warning about a line.
@@ -43,6 +47,17 @@ pub struct Finding {
     pub text: String,
 }
 
+/// The GPUs of these nodes, by type.
+pub fn gpus(nodes: &[slurm_text::Node]) -> BTreeMap<String, u64> {
+    let mut gpus = BTreeMap::new();
+    for (name, gres_type, number) in nodes.iter().flat_map(|node| &node.gres) {
+        if let Some(gres_type) = gres_type.as_ref().filter(|_| name == "gpu") {
+            *gpus.entry(gres_type.clone()).or_insert(0) += number;
+        }
+    }
+    gpus
+}
+
 impl Cluster {
     /// What slurmctld's settings and its nodes say.
     ///
@@ -53,17 +68,14 @@ impl Cluster {
             Some(settings.get(key)).filter(|value| !value.is_empty()).ok_or(ReadError::NoKey(key))
         };
         let tracked = value("AccountingStorageTRES")?.split(',').map(str::to_owned).collect();
-        let mut gpus = BTreeMap::new();
-        for (name, gres_type, number) in nodes.iter().flat_map(|node| &node.gres) {
-            if let Some(gres_type) = gres_type.as_ref().filter(|_| name == "gpu") {
-                *gpus.entry(gres_type.clone()).or_insert(0) += number;
-            }
-        }
+        let gpus = gpus(nodes);
         let version = Version::parse(settings.get("SLURM_VERSION"));
         let from = |year, month, micro| Some(Version { release: Release(year, month), micro });
         let one_level = (from(23, 11, None)..from(25, 5, Some(1))).contains(&version);
         let cuts_lists = version < from(24, 11, None);
-        Ok(Cluster { name: value("ClusterName")?.to_owned(), tracked, gpus, one_level, cuts_lists })
+        let preempts = settings.has("PreemptType", "preempt/qos") && !settings.has("PreemptMode", "OFF");
+        let name = value("ClusterName")?.to_owned();
+        Ok(Cluster { name, tracked, gpus, one_level, cuts_lists, preempts })
     }
 
     /// How many GPUs of a type there are. Case matters: users will write the type as in the file, and Slurm finds nodes
@@ -103,10 +115,11 @@ pub fn check(
     let mut findings = Vec::new();
     let in_file: HashMap<&str, &Settings> =
         qoses.iter().map(|managed| (managed.name.as_str(), &managed.settings)).collect();
+    let mut lenders = lending::Lenders::of(qoses, actual);
     let (mut sums, names) = (HashMap::new(), qoses.iter().map(|managed| managed.name.as_str()).collect());
     for managed in qoses {
         let mut say = |is_error, text| findings.push(Finding { line: managed.line, is_error, text });
-        for (gres_type, number) in &managed.gpus {
+        for (gres_type, number) in managed.gpus.iter().filter(|_| managed.burst_of.is_none()) {
             match cluster.count(gres_type) {
                 None => say(true, no_such_type(gres_type, cluster)),
                 Some(count) if *number > count => {
@@ -118,11 +131,16 @@ pub fn check(
                     *sum = sum.saturating_add(*number);
                     // Reported only once, for the line that exceeds the sum.
                     if before <= count && *sum > count {
+                        let why = if lenders.lend() {
+                            "; with Burst, each must be able to get its own back"
+                        } else {
+                            ""
+                        };
                         say(
-                            false,
+                            lenders.lend(),
                             format!(
                                 "with {gres_type}:{number} the QOSes add up to {sum} {gres_type}, but the cluster \
-                                 has {count}"
+                                 has {count}{why}"
                             ),
                         );
                     }
@@ -142,6 +160,9 @@ pub fn check(
             say(true, text);
         }
         for (is_error, text) in unknown_members(managed, actual, strangers) {
+            say(is_error, text);
+        }
+        for (is_error, text) in lenders.findings(managed, cluster) {
             say(is_error, text);
         }
     }

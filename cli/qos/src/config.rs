@@ -11,6 +11,7 @@ use gpushare::submit::{policy::Policy, whole_nodes::keeps_to_its_types};
 use gpushare::word::{Word, words};
 
 pub mod field;
+pub mod lending;
 mod record;
 pub mod value;
 
@@ -99,8 +100,11 @@ impl Section for Draft {
 
     fn end(&mut self, _: Record, line: usize) -> Result<(), Problem> {
         if let Some(managed) = std::mem::take(&mut self.line).finish(line)? {
-            if let Some(first) = self.lines.insert(managed.name.clone(), line) {
-                return Err(Problem::SameQos(managed.name, first));
+            let second = managed.burst.map(|_| lending::name(&managed.name));
+            for name in [Some(managed.name.clone()), second].into_iter().flatten() {
+                if let Some(first) = self.lines.insert(name.clone(), line) {
+                    return Err(Problem::SameQos(name, first));
+                }
             }
             self.database.qoses.push(managed);
         }
@@ -111,6 +115,7 @@ impl Section for Draft {
 impl Draft {
     /// What all lines say, under the file's rules.
     pub fn finish(mut self, policy: &Policy) -> Database {
+        self.database.qoses = lending::pairs(self.database.qoses);
         for qos in &mut self.database.qoses {
             qos.keeps_to_its_types = keeps_to_its_types(policy, qos.name.as_bytes());
         }

@@ -4,7 +4,7 @@
 //! A record `QOS=` with an owner or limits is a [`ManagedQos`](crate::config::ManagedQos). What sacctmgr prints
 //! becomes an [`Actual`]; [`check`] says which records are impossible on this cluster, and [`plan()`] gives the
 //! [`Change`]s in order, each with sacctmgr's arguments. [`stale`] says which changes slurmctld has missed. [`table`]
-//! has the users' table. Nothing here runs a program.
+//! has the users' table, [`lending`] who has whose GPUs. Nothing here runs a program.
 #![forbid(unsafe_code)]
 
 pub mod change;
@@ -12,6 +12,7 @@ pub mod check;
 pub mod config;
 mod error;
 pub mod foreign;
+pub mod lending;
 pub mod plan;
 pub mod stale;
 pub mod state;

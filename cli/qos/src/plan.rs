@@ -20,6 +20,7 @@ use gpushare::text::print::counted;
 
 mod grant;
 mod prune;
+mod retired;
 
 /// What to do.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -109,6 +110,9 @@ pub type InUse = HashMap<String, Use>;
 /// Makes the plan. With `prune`, it removes QOSes that are no longer in the file; `prune` has those that are in use on
 /// the cluster.
 pub fn plan(qoses: &[ManagedQos], actual: &Actual, cluster: &Cluster, prune: Option<&InUse>) -> Plan {
+    let retired = retired::bursts(qoses, actual, cluster);
+    let kept = retired::preempted_still(qoses, &retired, actual, prune);
+    let qoses = kept.as_deref().unwrap_or(qoses);
     let mut tree = actual.tree.clone();
     let mut changes = new_accounts(qoses, &mut tree, &cluster.name);
     changes.extend(new_qoses(qoses, actual, &cluster.name));
@@ -117,7 +121,8 @@ pub fn plan(qoses: &[ManagedQos], actual: &Actual, cluster: &Cluster, prune: Opt
     changes.extend(fields(qoses, known.as_ref().unwrap_or(&actual.qoses), cluster));
     changes.extend(new_users(qoses, &mut tree, &cluster.name));
     let mut obstacles = Vec::new();
-    let (grants, revocations) = grant::grants(qoses, &tree, cluster, &mut obstacles);
+    let (grants, mut revocations) = grant::grants(qoses, &tree, cluster, &mut obstacles);
+    revocations.extend(grant::grants(&retired, &tree, cluster, &mut obstacles).1);
     changes.extend(grants);
     changes.extend(revocations);
     let (removals, leftovers) = prune::removals(qoses, actual, cluster, prune, &mut obstacles);

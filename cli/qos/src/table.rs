@@ -18,7 +18,18 @@ pub fn row(managed: &ManagedQos) -> [String; 3] {
     let limits = [group_limit(managed), user_limit(managed)];
     let limit = limits.into_iter().filter(|limit| !limit.is_empty()).collect::<Vec<_>>().join("; ");
     let limit = if limit.is_empty() { nothing(managed) } else { limit };
+    let limit = if managed.burst_of.is_some() {
+        format!("{limit}; borrowed{}", for_how_long(managed))
+    } else {
+        limit
+    };
     [managed.name.clone(), limit, example(managed)]
+}
+
+/// `, at most 04:00:00`, if a job's time is limited.
+fn for_how_long(managed: &ManagedQos) -> String {
+    let time = managed.settings.get("MaxWallDurationPerJob");
+    time.map(|time| format!(", at most {}", text(time))).unwrap_or_default()
 }
 
 /// `no h100`, or `no limit`: the text if no number is set.
@@ -197,11 +208,19 @@ mod tests {
             ("QOS=free UsageFactor=0", "no limit", "--qos=free"),
             ("QOS=q GPUs=a40:4 MaxTRESPerUser=cpu=8", "4 a40; 8 CPUs a user", "--qos=q --gres=gpu:a40:2"),
             ("QOS=course MaxTRESPerUser=gres/mps=100", "100 mps a user", "--qos=course"),
+            ("QOS=q Account=x GPUs=a40:4 Burst=2x", "4 a40", "--qos=q --gres=gpu:a40:2"),
         ] {
             let qoses = qoses(line);
             let [_, found, command] = row(qoses.first().unwrap());
             assert_eq!((found.as_str(), command.as_str()), (limit, example), "{line}");
         }
+    }
+
+    #[test]
+    fn what_is_borrowed_says_so() {
+        let qoses = qoses("QOS=q Account=x GPUs=a40:4 Burst=2x BurstTime=4:00:00");
+        let expected = ["q_burst", "8 a40; borrowed, at most 04:00:00", "--qos=q_burst --gres=gpu:a40:2"];
+        assert_eq!(row(&qoses[1]), expected);
     }
 
     #[test]

@@ -4,6 +4,8 @@
 
 use std::path::Path;
 
+use gpushare_machine::local;
+use gpushare_qos::config::ManagedQos;
 use gpushare_slurm_text::queue::{self, Row};
 use gpushare_slurm_text::{State, sacct};
 use serde::Serialize;
@@ -12,6 +14,7 @@ use super::ExplainError;
 use gpushare_slurm_run::{ProgramError, Snapshot, ask, host, run};
 
 mod id;
+mod lending;
 mod limits;
 mod place;
 mod reason;
@@ -20,6 +23,7 @@ mod smaller;
 mod write;
 
 pub use id::JobId;
+pub use lending::loans;
 pub use limits::Limit;
 use place::Place;
 use smaller::Smaller;
@@ -99,7 +103,9 @@ pub fn explain(id: &JobId, options: Options) -> Result<Option<String>, ExplainEr
 /// The report about the first jobs.
 fn some(all: &[&Row], rows: &[Row], options: Options) -> Result<String, ExplainError> {
     let snapshot = Snapshot::default();
-    let told = all.iter().take(MOST).map(|row| one(row, rows, options, &snapshot));
+    // Without the file, jobs can be explained too.
+    let qoses = local::config(options.conf).ok().flatten().unwrap_or_default().qoses;
+    let told = all.iter().take(MOST).map(|row| one(row, rows, options, (&snapshot, &qoses)));
     let told = told.collect::<Result<Vec<Told>, ProgramError>>()?;
     Ok(print(&told, all.len() - told.len(), options.json)?)
 }
@@ -130,16 +136,19 @@ pub fn queued(matters: impl Fn(&Row) -> bool) -> Result<Vec<Row>, ProgramError> 
     Ok(rows)
 }
 
-fn one(row: &Row, rows: &[Row], options: Options, snapshot: &Snapshot) -> Result<Told, ProgramError> {
+fn one(row: &Row, rows: &[Row], options: Options, site: Site) -> Result<Told, ProgramError> {
     let what = match row {
         row if row.is_over() => What::Over { end: row.end.clone() },
         row if row.has_nodes() => runs(row, options),
-        row => waits(row, rows, snapshot)?,
+        row => waits(row, rows, site)?,
     };
     Ok(Told { job: row.name(), user: row.user.clone(), state: row.state.clone(), what })
 }
 
-fn waits(row: &Row, rows: &[Row], snapshot: &Snapshot) -> Result<What, ProgramError> {
+/// What Slurm says, and the QOSes of gpushare.conf.
+type Site<'a> = (&'a Snapshot, &'a [ManagedQos]);
+
+fn waits(row: &Row, rows: &[Row], (snapshot, qoses): Site) -> Result<What, ProgramError> {
     let (mut known, mut notes) = records::read(row, snapshot)?;
     known.nodes = snapshot.nodes().ok().map(|nodes| records::of_nodes(row, nodes));
     let limits = limits::concerning(row, &known, rows);
@@ -147,6 +156,7 @@ fn waits(row: &Row, rows: &[Row], snapshot: &Snapshot) -> Result<What, ProgramEr
         format!("it may start in any of the partitions {}; the limits are those in the first", row.partition)
     }));
     notes.extend(reason::note(&row.reason));
+    notes.extend(lending::offer(row, &limits, rows, qoses, snapshot));
     let never = limits.iter().any(Limit::is_never);
     Ok(What::Waits {
         reason: row.reason.clone(),
@@ -236,7 +246,7 @@ pub enum Beyond {
 ///
 /// # Errors
 /// slurmctld can't be asked.
-pub fn above(job: Above, snapshot: &Snapshot) -> Result<Vec<Beyond>, ProgramError> {
+pub fn above(job: Above, (snapshot, qoses): Site) -> Result<Vec<Beyond>, ProgramError> {
     let Above { user_id, user, account, partition, qos, nodes, tres, is_warned } = job;
     let row = Row { user_id, user, account, partition, qos, nodes, tres, ..Row::default() };
     let (known, _) = records::read(&row, snapshot)?;
@@ -251,5 +261,6 @@ pub fn above(job: Above, snapshot: &Snapshot) -> Result<Vec<Beyond>, ProgramErro
         }
         (!is_said(&limit)).then(|| Beyond::Waits(write::above(limit, "the job waits forever")))
     };
-    Ok(above.filter_map(one).collect())
+    let offer = lending::offer(&row, &limits, &[], qoses, snapshot).map(Beyond::Waits);
+    Ok(above.filter_map(one).chain(offer).collect())
 }

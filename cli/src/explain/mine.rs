@@ -6,11 +6,12 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueHint};
 use gpushare::submit::policy;
+use gpushare_qos::lending;
 use gpushare_slurm_text::{Association, Node, Partition};
 use serde::Serialize;
 
 use super::error::ExplainError;
-use super::job::{Limit, on_gres};
+use super::job::{Limit, loans, on_gres};
 use super::{identity, settings};
 use gpushare_judge::accounting::Database;
 use gpushare_judge::options::{self, Source};
@@ -63,6 +64,9 @@ struct MyQos {
     qos: String,
     default: bool,
     limits: Vec<Limit>,
+    /// GPUs of its quota that others have, and GPUs of others that it has: `2 a40 to qos_y_burst`.
+    lent: String,
+    borrowed: String,
     /// Options of sbatch, one for each type.
     write: Vec<String>,
 }
@@ -84,6 +88,7 @@ pub fn run(arguments: &Arguments) -> Result<Answer, ExplainError> {
         database: Database::ask(&user, cluster, settings.default_memory(), &counted, &snapshot)?,
         user_id,
     };
+    let loans = loans(&config.qoses, &snapshot)?;
     for one in asking.database.of_user() {
         let is_first = one.account.as_bytes().eq_ignore_ascii_case(asking.database.default_account());
         let mut account = Account {
@@ -102,7 +107,8 @@ pub fn run(arguments: &Arguments) -> Result<Answer, ExplainError> {
             let mut write = options(one, qos, is_first, &where_is, &limits, nodes, &config);
             write.retain(|line| asking.is_accepted(line));
             let default = is_default(one, qos);
-            account.qoses.push(MyQos { qos: qos.clone(), default, limits, write });
+            let [lent, borrowed] = lending::in_words(&loans, qos);
+            account.qoses.push(MyQos { qos: qos.clone(), default, limits, lent, borrowed, write });
         }
         accounts.push(account);
     }
@@ -286,13 +292,16 @@ impl Mine {
             let of = if partition.is_empty() { String::new() } else { format!(" in partition {partition}") };
             let default = if *default { " (default)" } else { "" };
             lines.push(format!("account {account}{default}{of}"));
-            for MyQos { qos, default, limits, write } in qoses {
+            for MyQos { qos, default, limits, lent, borrowed, write } in qoses {
                 let default = if *default { " (default)" } else { "" };
                 let none = if limits.is_empty() { ": no limit on GPUs" } else { "" };
                 lines.push(format!("  QOS {qos}{default}{none}"));
                 // Zeros only say what the QOS isn't for.
                 let shown = limits.iter().filter(|limit| limit.limit > 0);
                 lines.extend(shown.map(|limit| format!("    {}", super::job::in_use(limit))));
+                for (word, loans) in [("lent", lent), ("borrowed", borrowed)] {
+                    lines.extend((!loans.is_empty()).then(|| format!("    {word}: {loans}")));
+                }
                 lines.extend(write.iter().map(|options| format!("    write: {options}")));
             }
         }

@@ -10,6 +10,7 @@ use gpushare::submit::request::{Field, Parsed, Request};
 use super::job::{self, Above, Beyond};
 use crate::requirements::is_plugin;
 use gpushare_judge::accounting::Database;
+use gpushare_qos::config::ManagedQos;
 use gpushare_slurm_run::Snapshot;
 use gpushare_slurm_text::Settings;
 
@@ -19,7 +20,7 @@ pub fn above(
     qos: &str,
     database: &Database,
     remarks: &[Remark],
-    snapshot: &Snapshot,
+    site: (&Snapshot, &[ManagedQos]),
 ) -> Vec<Beyond> {
     let is_advice = |remark: &Remark| match remark {
         Remark::Passed(refusal, because) => *because == Because::Warn && refusal.rule == Rule::BeyondLimit,
@@ -36,7 +37,7 @@ pub fn above(
         tres: asked(request),
         is_warned: remarks.iter().any(is_advice),
     };
-    job::above(place, snapshot).unwrap_or_default()
+    job::above(place, site).unwrap_or_default()
 }
 
 /// What slurmctld's other plugins mean for the answer.

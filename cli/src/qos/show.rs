@@ -9,6 +9,7 @@ use gpushare::text::print::counted;
 use gpushare_qos::config::field::FIELDS;
 use gpushare_qos::config::value::{self, Settings, Value};
 use gpushare_qos::config::{ManagedQos, Members};
+use gpushare_qos::lending::{self, Loan};
 use gpushare_qos::tree::Tree;
 use gpushare_qos::usage::{self, Usage};
 use gpushare_qos::{Actual, table};
@@ -36,10 +37,22 @@ pub struct Shown {
     jobs: Option<u64>,
     /// What these jobs have, by TRES; memory in MiB.
     in_use: BTreeMap<String, u64>,
+    /// GPUs of the group that jobs of other QOSes have.
+    lent: Vec<Side>,
+    /// GPUs of other groups that its jobs have.
+    borrowed: Vec<Side>,
     /// What `apply` would change, as `plan` prints it.
     differs: Vec<String>,
     #[serde(skip)]
     words: Words,
+}
+
+/// A loan, with the other QOS.
+#[derive(Debug, Serialize)]
+struct Side {
+    qos: String,
+    gres_type: String,
+    gpus: u64,
 }
 
 /// The same as text; empty if there is nothing to report.
@@ -49,6 +62,8 @@ struct Words {
     none_of: String,
     set: String,
     in_use: String,
+    lent: String,
+    borrowed: String,
 }
 
 /// The managed QOSes in the file, or only the named ones.
@@ -66,6 +81,9 @@ pub fn show(conf: Option<&Path>, names: &[String]) -> Result<Vec<Shown>, QosErro
     let actual = site::actual(&cluster)?;
     let plan = gpushare_qos::plan(&qoses, &actual, &cluster, None);
     let usages = usage::read(&site::ask(assoc_mgr::QOSES.0, assoc_mgr::QOSES.1)?);
+    // Nodes may be hidden from users.
+    let gpus = site::gpus().unwrap_or_default();
+    let loans = lending::loans(&qoses, &usages, &gpus);
     let wanted = |managed: &&ManagedQos| {
         names.is_empty() || names.iter().any(|name| name.eq_ignore_ascii_case(&managed.name))
     };
@@ -77,7 +95,7 @@ pub fn show(conf: Option<&Path>, names: &[String]) -> Result<Vec<Shown>, QosErro
         .collect();
     let shown = |managed: &ManagedQos| {
         let differs = lines.iter().filter(|line| is_of(line, &managed.name)).cloned().collect();
-        one(managed, &actual, usages.get(&managed.name), differs)
+        one(managed, &actual, usages.get(&managed.name), &loans, differs)
     };
     Ok(qoses.iter().filter(wanted).map(shown).collect())
 }
@@ -88,7 +106,23 @@ fn is_of(line: &str, qos: &str) -> bool {
     words.next() == Some("qos") && words.next() == Some(qos)
 }
 
-fn one(managed: &ManagedQos, actual: &Actual, usage: Option<&Usage>, differs: Vec<String>) -> Shown {
+fn one(
+    managed: &ManagedQos,
+    actual: &Actual,
+    usage: Option<&Usage>,
+    loans: &[Loan],
+    differs: Vec<String>,
+) -> Shown {
+    let sides = |own: fn(&Loan) -> &String, other: fn(&Loan) -> &String| {
+        let of_it = loans.iter().filter(|loan| *own(loan) == managed.name);
+        let side = |loan: &Loan| Side {
+            qos: other(loan).clone(),
+            gres_type: loan.gres_type.clone(),
+            gpus: loan.number,
+        };
+        of_it.map(side).collect()
+    };
+    let [lent, borrowed] = lending::in_words(loans, &managed.name);
     let known = actual.qoses.get(&managed.name);
     let settings = known.map(|qos| qos.settings.clone()).unwrap_or_default();
     let there = as_there(managed, settings);
@@ -107,8 +141,12 @@ fn one(managed: &ManagedQos, actual: &Actual, usage: Option<&Usage>, differs: Ve
         settings: set.collect(),
         jobs: usage.map(|usage| usage.jobs),
         in_use: usage.map(|usage| usage.tres.clone()).unwrap_or_default(),
+        lent: sides(|loan| &loan.lender, |loan| &loan.borrower),
+        borrowed: sides(|loan| &loan.borrower, |loan| &loan.lender),
         differs,
         words: Words {
+            lent,
+            borrowed,
             quota: table::group_limit(&there),
             none_of: none_of(&there),
             set: table::settings(&there),
@@ -165,6 +203,8 @@ fn paragraph(shown: &Shown) -> String {
     put("none of", &shown.words.none_of);
     put("set", &shown.words.set);
     put("in use", &shown.words.in_use);
+    put("lent", &shown.words.lent);
+    put("borrowed", &shown.words.borrowed);
     match (shown.in_database, shown.differs.len()) {
         (false, _) => put("missing", "not in Slurm's database yet: gpushare qos apply"),
         (true, 0) => {}

@@ -1,7 +1,7 @@
 //! Reads everything that a plan needs: the file, the database, the nodes, and the existing users. Calls sacctmgr three
 //! times and scontrol twice, whatever the number of QOSes.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -95,6 +95,14 @@ fn cluster() -> Result<Cluster, QosError> {
 /// slurmctld can't be asked, or its output can't be parsed.
 pub fn cluster_without_nodes() -> Result<Cluster, QosError> {
     Ok(Cluster::of(&settings()?, &[])?)
+}
+
+/// All GPUs by type.
+///
+/// # Errors
+/// slurmctld can't be asked.
+pub fn gpus() -> Result<BTreeMap<String, u64>, QosError> {
+    Ok(check::gpus(&node::read(&ask(node::ALL_NODES.0, node::ALL_NODES.1)?)))
 }
 
 fn settings() -> Result<Settings, QosError> {

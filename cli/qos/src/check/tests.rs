@@ -8,7 +8,8 @@ use crate::state;
 use crate::tree::Tree;
 
 const CONFIG: &str = "Configuration data as of x\nAccountingStorageTRES   = \
-                      cpu,mem,energy,node,billing,gres/gpu,gres/gpu:a40,gres/gpu:H100\nClusterName             = lab\n";
+                      cpu,mem,energy,node,billing,gres/gpu,gres/gpu:a40,gres/gpu:H100\nClusterName             = lab\nPreemptType \
+                      = preempt/qos\nPreemptMode = REQUEUE\n";
 const NODES: &str = "NodeName=n1 Arch=x Gres=gpu:a40:4(S:0-1),mps:400 State=IDLE\nNodeName=n2 \
                      Gres=gpu:a40:2,gpu:H100:2(S:0,1)\nNodeName=n3 Gres=(null) State=DOWN\nNodeName=n4 Gres=gpu:3\n";
 
@@ -102,4 +103,48 @@ fn lines_that_cannot_be_had_say_why() {
              slurm.conf and restart slurmctld (from Slurm 23.11 on 'scontrol reconfigure' is enough)",
         ]
     );
+}
+
+const X: &str = "QOS=x Account=a GPUs=a40:4 Preempt=normal,theirs,gone Burst=2x\nQOS=gone Priority=1";
+
+#[test]
+fn groups_that_lend_get_their_gpus_back() {
+    assert_eq!(said(X), Vec::<String>::new());
+    for (more, expected) in [
+        (
+            "\nQOS=y Account=a GPUs=a40:3 Preempt=normal,theirs,gone",
+            "3 error: with a40:3 the QOSes add up to 7 a40, but the cluster has 6; with Burst, each must be able to \
+             get its own back",
+        ),
+        (
+            "\nQOS=y Account=a GPUs=a40:2 Preempt=normal,theirs,gone,x",
+            "3 error: with Burst, Preempt can't name 'x', which has GPUs of its own",
+        ),
+        (
+            "\nQOS=y Account=a GPUs=a40:2 Preempt=normal,gone\nQOS=z Account=a GPUs=H100:1",
+            "3 warning: jobs of QOS 'theirs' may keep its GPUs until they end; name in Preempt what must give way",
+        ),
+    ] {
+        assert_eq!(said(&format!("{X}{more}")), [expected], "{more}");
+    }
+    let none = "QOS=x Account=a GPUs=a40:4 Burst=1x Preempt=normal,theirs\nQOS=h GrpTRES=gres/gpu:a40=0";
+    assert_eq!(said(none), Vec::<String>::new(), "who may have none of them keeps none");
+    let more = said("QOS=x Account=a GPUs=a40:4 Burst=1x");
+    assert!(more[0].starts_with("1 warning: jobs of QOS 'normal' and 1 more may keep its GPUs"), "{more:?}");
+}
+
+#[test]
+fn a_slurm_that_preempts_nothing_lends_nothing() {
+    for (from, to) in
+        [("preempt/qos", "(null)"), ("preempt/qos", "preempt/partition_prio"), ("REQUEUE", "OFF")]
+    {
+        let cluster = Cluster::of(&Settings::parse(&CONFIG.replace(from, to)), &node::read(NODES)).unwrap();
+        let said =
+            |text: &str| check(&Database::parse(text).unwrap().qoses, &actual(), &cluster, &HashSet::new());
+        let [one] = said(X).try_into().unwrap();
+        assert!(
+            one.is_error && one.text.starts_with("Burst needs PreemptType=preempt/qos in slurm.conf and")
+        );
+        assert!(said(&X.replace(" Burst=2x", "")).is_empty());
+    }
 }

@@ -1,9 +1,9 @@
 //! A record `QOS=NAME Key=Value…` of gpushare.conf: the QOS's settings in the accounting database, on one line.
 //!
-//! A line has three kinds of keys: the QOS's owner and GPUs (`OWNERS`), every [`field`](super::field) of a QOS by its
-//! current name and its name of 2009, and rules of submission, which are slurmctld's plugin's. A QOS with a key of the
-//! first two kinds is a [`ManagedQos`]: `gpushare qos` makes the database match it. Such a line names one QOS; rules
-//! may name several, with `*` for any characters. A line with only a name is a QOS that exists and has no limits.
+//! A line has three kinds of keys: the QOS's owner, GPUs and loans (`OWNERS`), every [`field`](super::field) of a QOS
+//! by its current name and its name of 2009, and rules of submission, which are slurmctld's plugin's. A QOS with a key
+//! of the first two kinds is a [`ManagedQos`]: `gpushare qos` makes the database match it. Such a line names one QOS;
+//! rules may name several, with `*` for any characters. A line with only a name is a QOS that exists and has no limits.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -12,7 +12,8 @@ use gpushare::config::Problem;
 use gpushare::config::names::Record;
 use gpushare::config::values::{Key, QOSES, is_gpu_type};
 use gpushare::text::pattern::Patterns;
-use gpushare::text::quantity::quantity;
+use gpushare::text::quantity::{count, quantity};
+use gpushare::text::time;
 
 use super::field::{Field, OldName};
 use super::value::{self, Settings, Value, is_name, written};
@@ -34,6 +35,21 @@ pub struct ManagedQos {
     pub keeps_to_its_types: bool,
     /// The names of 2009 that the line uses.
     pub old_names: Vec<&'static OldName>,
+    /// What the group may borrow.
+    pub burst: Option<Burst>,
+    /// The owner's QOS, if this is the one for what the group borrows.
+    pub burst_of: Option<String>,
+}
+
+/// What a group may borrow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Burst {
+    /// How many times its quota.
+    pub times: u64,
+    /// How long such a job may run, in seconds.
+    pub time: Option<u64>,
+    /// The time between SIGTERM and the end of a preempted job, in seconds.
+    pub grace: u64,
 }
 
 /// Which users may use a QOS.
@@ -76,8 +92,8 @@ impl Members {
     }
 }
 
-/// The QOS's owner, and how much the owner has.
-const OWNERS: [Key<Draft>; 5] = [
+/// The QOS's owner, how much the owner has, and how much it may borrow.
+const OWNERS: [Key<Draft>; 8] = [
     Key {
         name: "Account",
         allowed: "* or names of accounts separated by commas",
@@ -119,7 +135,36 @@ const OWNERS: [Key<Draft>; 5] = [
             quantity("mem", value).map(|number| draft.limit("GrpTRES", "mem".to_owned(), number))
         },
     },
+    Key {
+        name: "Burst",
+        allowed: "how many times the line's quota, from 1x to 1000x",
+        take: |draft, value| {
+            let times = value.strip_suffix(['x', 'X']).and_then(count);
+            draft.burst = Some(times.filter(|times| (1..=1000).contains(times))?);
+            Some(())
+        },
+    },
+    Key {
+        name: "BurstTime",
+        allowed: "minutes, hours:minutes:seconds or days-hours:minutes:seconds",
+        take: |draft, value| {
+            draft.burst_time = Some(u64::from(time::minutes(value).filter(|minutes| *minutes > 0)?) * 60);
+            Some(())
+        },
+    },
+    Key {
+        name: "BurstGraceTime",
+        allowed: "seconds, hours:minutes:seconds or days-hours:minutes:seconds, up to a day",
+        take: |draft, value| {
+            let seconds = count(value).or_else(|| time::seconds(value));
+            draft.burst_grace = Some(seconds.filter(|seconds| *seconds <= 24 * 3600)?);
+            Some(())
+        },
+    },
 ];
+
+/// The grace time without `BurstGraceTime`, in seconds.
+const GRACE: u64 = 300;
 
 const ONE_NAME: &str = "the name of one QOS, if the line has its owner or limits: letters, digits, '_', '.', '-' and \
                         '@', starting with a letter, a digit or '_'";
@@ -133,6 +178,9 @@ pub(super) struct Draft {
     gpus: Vec<(String, u64)>,
     settings: Settings,
     old_names: Vec<&'static OldName>,
+    burst: Option<u64>,
+    burst_time: Option<u64>,
+    burst_grace: Option<u64>,
     twice: Option<Problem>,
     /// Whether the line has a key that the database stores.
     is_managed: bool,
@@ -207,6 +255,19 @@ impl Draft {
             ([one], false) if one != "*" => Members::Users(one.clone(), self.users),
             (_, false) => return Err(Problem::Against { setting: "Users", needs: "one Account" }),
         };
+        let burst = match (self.burst, self.burst_time, self.burst_grace) {
+            (None, None, None) => None,
+            (None, ..) => {
+                return Err(Problem::Missing { key: "Burst", because: "BurstTime or BurstGraceTime" });
+            }
+            (Some(_), ..) if self.gpus.is_empty() || members == Members::Unsaid => {
+                return Err(Problem::Against { setting: "Burst", needs: "Account and GPUs" });
+            }
+            (Some(times), time, grace) => Some(Burst { times, time, grace: grace.unwrap_or(GRACE) }),
+        };
+        if burst.is_some_and(|burst| burst.time.is_some_and(|time| time <= burst.grace)) {
+            return Err(Problem::Against { setting: "BurstTime", needs: "to be longer than BurstGraceTime" });
+        }
         Ok(Some(ManagedQos {
             line,
             name: name.to_ascii_lowercase(),
@@ -216,6 +277,8 @@ impl Draft {
             // The other lines of the file decide this.
             keeps_to_its_types: false,
             old_names: self.old_names,
+            burst,
+            burst_of: None,
         }))
     }
 }

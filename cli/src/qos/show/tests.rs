@@ -19,7 +19,7 @@ fn the_databases_limits_are_shown_and_where_the_file_differs() {
     let file = &qoses("QOS=qos_a Account=lab GPUs=A40:4 CPUs=8")[0];
     let there = actual("QOS=qos_a GrpTRES=gres/gpu:a40=2,gres/gpu=2,gres/gpu:h100=0 Priority=7");
     let differs = vec!["~ qos qos_a  GrpTRES gres/gpu:a40: 2 -> 4".to_owned()];
-    let shown = one(file, &there, None, differs);
+    let shown = one(file, &there, None, &[], differs);
     let expected = "qos_a
     owner    account lab
     members  nobody yet
@@ -35,7 +35,7 @@ fn the_databases_limits_are_shown_and_where_the_file_differs() {
 #[test]
 fn a_qos_that_the_database_lacks_has_no_limits() {
     let file = &qoses("QOS=qos_a Account=lab GPUs=A40:4 CPUs=8")[0];
-    let shown = one(file, &Actual::default(), None, vec!["+ qos qos_a".to_owned()]);
+    let shown = one(file, &Actual::default(), None, &[], vec!["+ qos qos_a".to_owned()]);
     let expected = "\
 qos_a
     owner    account lab

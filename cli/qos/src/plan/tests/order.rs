@@ -64,3 +64,34 @@ fn a_list_that_becomes_empty_opens_what_is_above() {
     );
     assert!(lines.contains(&"- qos q for user tom in account b".to_owned()), "{lines:?}");
 }
+
+#[test]
+fn who_no_longer_borrows_gives_back_what_they_have() {
+    let burst = [("PreemptMode", "requeue")];
+    let there = actual(
+        &[
+            line("x", &[("Preempt", "x_burst"), ("Priority", "1000")], "gpushare@lab"),
+            line("y", &[("Preempt", "x_burst")], "gpushare@lab"),
+            line("x_burst", &burst, "gpushare@lab"),
+            line("theirs_burst", &burst, "by hand"),
+        ],
+        "a|||+x,+x_burst\n",
+    );
+    let text = "QOS=x Account=a GPUs=a40:4\nQOS=y\n";
+    let lines = said(&made(text, &there));
+    assert!(lines.contains(&"- qos x_burst for account a".to_owned()), "{lines:?}");
+    assert!(
+        !lines.iter().any(|line| line.starts_with("~ qos x  Preempt") || line.contains("theirs")),
+        "{lines:?}"
+    );
+    let pruned = |used: &[&str]| {
+        let used = used.iter().map(|qos| ((*qos).to_owned(), Use { jobs: 1, ..Use::default() })).collect();
+        plan(&Database::parse(text).unwrap().qoses, &there, &cluster(), Some(&used))
+    };
+    let busy = pruned(&["x_burst"]);
+    assert!(!said(&busy).iter().any(|line| line.starts_with("~ qos x  Preempt")), "its job must give way");
+    assert!(busy.leftovers[0].used.as_ref().is_some_and(|used| used.jobs == 1));
+    let lines = said(&pruned(&[]));
+    assert!(lines.contains(&"~ qos x  Preempt: x_burst -> none".to_owned()), "{lines:?}");
+    assert_eq!(lines.last().map(String::as_str), Some("- qos x_burst"));
+}

@@ -1,0 +1,147 @@
+//! Lending: groups use each other's idle GPUs, and give them back when the owner asks.
+//!
+//! `Burst=2x` in a group's record makes a second QOS, `NAME_burst`, for twice the group's quota beside its own. As soon
+//! as an owner's job needs their GPUs, Slurm requeues its jobs after a grace time: the QOS of each record with `GPUs`
+//! preempts all of these QOSes and has a higher priority. So a group never holds more than its quota and what it may
+//! borrow, which are two limits that Slurm counts by itself. The pair are plain managed QOSes: everything else treats
+//! them like two records.
+
+use std::collections::BTreeSet;
+
+use super::record::{Burst, ManagedQos};
+use super::value::{Settings, Value};
+
+/// How the second QOS's name ends.
+pub const SUFFIX: &str = "_burst";
+/// The priority of an owner's QOS whose record has none. With 0, as borrowers have, their waiting jobs could go first.
+const PRIORITY: u64 = 1000;
+
+/// The name of the QOS for what a group borrows.
+pub fn name(owner: &str) -> String {
+    format!("{owner}{SUFFIX}")
+}
+
+/// Whether groups lend.
+pub fn is_on(qoses: &[ManagedQos]) -> bool {
+    qoses.iter().any(|managed| managed.burst.is_some())
+}
+
+/// Whether a record is that of an owner of GPUs.
+pub fn owns(managed: &ManagedQos) -> bool {
+    !managed.gpus.is_empty() && managed.burst_of.is_none()
+}
+
+/// The records, and after each one with `Burst` that of its second QOS.
+pub(super) fn pairs(qoses: Vec<ManagedQos>) -> Vec<ManagedQos> {
+    if !is_on(&qoses) {
+        return qoses;
+    }
+    let borrowing = qoses.iter().filter(|managed| managed.burst.is_some());
+    let names: BTreeSet<String> = borrowing.map(|managed| name(&managed.name)).collect();
+    let pair = |mut managed: ManagedQos| {
+        let second = managed.burst.map(|burst| borrower(&managed, burst));
+        if owns(&managed) {
+            preempt(&mut managed.settings, names.iter().cloned());
+            managed.settings.entry("Priority").or_insert(Value::Count(PRIORITY));
+        }
+        [Some(managed), second]
+    };
+    qoses.into_iter().flat_map(pair).flatten().collect()
+}
+
+/// Adds QOSes to those that a QOS preempts.
+pub(crate) fn preempt(settings: &mut Settings, names: impl IntoIterator<Item = String>) {
+    if let Value::Words(words) = settings.entry("Preempt").or_insert_with(|| Value::Words(BTreeSet::new())) {
+        words.extend(names);
+    }
+}
+
+/// The record of the QOS for what a group borrows.
+fn borrower(owner: &ManagedQos, burst: Burst) -> ManagedQos {
+    let more = |number: u64| number.saturating_mul(burst.times);
+    let mut settings = Settings::new();
+    if let Some(Value::Tres(limits)) = owner.settings.get("GrpTRES") {
+        let limits = limits.iter().map(|(tres, number)| (tres.clone(), more(*number)));
+        settings.insert("GrpTRES", Value::Tres(limits.collect()));
+    }
+    settings.extend(burst.time.map(|time| ("MaxWallDurationPerJob", Value::Time(time))));
+    settings.insert("PreemptMode", Value::Words(["requeue".to_owned()].into()));
+    // slurm.conf may have a time in which no job is preempted.
+    settings.insert("PreemptExemptTime", Value::Time(0));
+    if burst.grace > 0 {
+        settings.insert("GraceTime", Value::Time(burst.grace));
+    }
+    ManagedQos {
+        name: name(&owner.name),
+        gpus: owner.gpus.iter().map(|(gres_type, number)| (gres_type.clone(), more(*number))).collect(),
+        settings,
+        old_names: Vec::new(),
+        burst: None,
+        burst_of: Some(owner.name.clone()),
+        ..owner.clone()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::config::Database;
+    use crate::table::settings;
+
+    fn said(text: &str) -> Vec<String> {
+        let qoses = Database::parse(text).unwrap().qoses;
+        qoses.iter().map(|managed| format!("{}: {}", managed.name, settings(managed))).collect()
+    }
+
+    #[test]
+    fn a_line_with_burst_is_two_qoses_and_every_owner_preempts_the_second() {
+        let text = "QOS=Qos_x Account=x GPUs=a40:4,h100:1 CPUs=32 Burst=2x BurstTime=4:00:00 MaxJobsPerUser=3\n\
+                    QOS=qos_y Account=y GPUs=a40:1 Priority=7 Preempt=normal\nQOS=free Account=*";
+        assert_eq!(
+            said(text),
+            [
+                "qos_x: GrpTRES=cpu=32,gres/gpu=5,gres/gpu:a40=4,gres/gpu:h100=1 MaxJobsPerUser=3 Priority=1000 \
+                 Preempt=qos_x_burst",
+                "qos_x_burst: GrpTRES=cpu=64,gres/gpu=10,gres/gpu:a40=8,gres/gpu:h100=2 \
+                 MaxWallDurationPerJob=04:00:00 PreemptMode=requeue PreemptExemptTime=00:00:00 GraceTime=00:05:00",
+                "qos_y: GrpTRES=gres/gpu=1,gres/gpu:a40=1 Priority=7 Preempt=normal,qos_x_burst",
+                "free: ",
+            ]
+        );
+        let all = Database::parse(text).unwrap().qoses;
+        let [owner, burst, ..] = all.as_slice() else { panic!() };
+        assert_eq!((&burst.members, burst.burst_of.as_deref()), (&owner.members, Some("qos_x")));
+        assert!(burst.keeps_to_its_types && burst.gpus.contains(&("a40".to_owned(), 8)));
+    }
+
+    #[test]
+    fn without_burst_nothing_is_added() {
+        assert_eq!(said("QOS=q Account=x GPUs=a40:4"), ["q: GrpTRES=gres/gpu=4,gres/gpu:a40=4"]);
+    }
+
+    #[test]
+    fn what_makes_no_pair_says_so() {
+        for (text, expected) in [
+            (
+                "QOS=q Account=x GPUs=a40:4 Burst=2",
+                "Burst can't be '2'; allowed is how many times the line's quota",
+            ),
+            ("QOS=q Account=x GPUs=a40:4 Burst=0x", "Burst can't be '0x'"),
+            ("QOS=q Account=x Burst=2x", "Burst needs Account and GPUs"),
+            ("QOS=q GPUs=a40:1 Burst=2x", "Burst needs Account and GPUs"),
+            ("QOS=q Account=x GPUs=a40:1 BurstTime=60", "BurstTime or BurstGraceTime needs Burst"),
+            ("QOS=q Account=x GPUs=a40:1 Burst=1x BurstTime=0", "BurstTime can't be '0'"),
+            ("QOS=q Account=x GPUs=a40:1 Burst=1x BurstGraceTime=2-0", "BurstGraceTime can't be '2-0'"),
+            (
+                "QOS=q Account=x GPUs=a40:1 Burst=1x BurstTime=5",
+                "BurstTime needs to be longer than BurstGraceTime",
+            ),
+            (
+                "QOS=q Account=x GPUs=a40:1 Burst=1x\nQOS=Q_burst Priority=1",
+                "line 2: the owner or limits of QOS 'q_burst' are already in line 1",
+            ),
+        ] {
+            let said = Database::parse(text).unwrap_err().to_string();
+            assert!(said.contains(expected), "{text}: {said}");
+        }
+    }
+}

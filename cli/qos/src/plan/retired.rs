@@ -1,0 +1,63 @@
+//! QOSes for borrowed GPUs whose owner's record no longer has `Burst`.
+//!
+//! Like any other QOS that is no longer in the file, such a QOS stays until `--prune`. But its jobs must still give
+//! way, and nobody may submit more: owners preempt it as long as it exists, and the plan revokes it from everybody.
+
+use super::InUse;
+use crate::Cluster;
+use crate::config::lending::{SUFFIX, owns, preempt};
+use crate::config::value::Value;
+use crate::config::{ManagedQos, Members};
+use crate::state::{Actual, Qos};
+
+/// Records of them, which nobody may use.
+pub(super) fn bursts(qoses: &[ManagedQos], actual: &Actual, cluster: &Cluster) -> Vec<ManagedQos> {
+    let requeues = |qos: &Qos| match qos.settings.get("PreemptMode") {
+        Some(Value::Words(words)) => words.contains("requeue"),
+        _ => false,
+    };
+    let of_file = |name: &str| qoses.iter().any(|managed| managed.name == name);
+    let is_one = |name: &str, qos: &Qos| {
+        name.ends_with(SUFFIX) && qos.is_of(&cluster.name) && requeues(qos) && !of_file(name)
+    };
+    let found = actual.qoses.iter().filter(|(name, qos)| is_one(name, qos));
+    found.map(|(name, _)| ManagedQos::nobodys(name)).collect()
+}
+
+/// The file's records, with owners that preempt those that stay; `None` if there are none.
+pub(super) fn preempted_still(
+    qoses: &[ManagedQos],
+    retired: &[ManagedQos],
+    actual: &Actual,
+    prune: Option<&InUse>,
+) -> Option<Vec<ManagedQos>> {
+    let stays = |name: &str| {
+        prune.is_none_or(|used| used.contains_key(name)) || actual.tree.defaults_to(name).next().is_some()
+    };
+    let names: Vec<&String> = retired.iter().map(|qos| &qos.name).filter(|name| stays(name)).collect();
+    let preempting = |managed: &ManagedQos| {
+        let mut managed = managed.clone();
+        if owns(&managed) {
+            preempt(&mut managed.settings, names.iter().copied().cloned());
+        }
+        managed
+    };
+    (!names.is_empty()).then(|| qoses.iter().map(preempting).collect())
+}
+
+impl ManagedQos {
+    /// A QOS that nobody may use.
+    fn nobodys(name: &str) -> ManagedQos {
+        ManagedQos {
+            line: 0,
+            name: name.to_owned(),
+            members: Members::Accounts(Vec::new()),
+            gpus: Vec::new(),
+            settings: [].into(),
+            keeps_to_its_types: false,
+            old_names: Vec::new(),
+            burst: None,
+            burst_of: None,
+        }
+    }
+}

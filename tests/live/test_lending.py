@@ -1,0 +1,131 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Groups that lend their GPUs: `Burst=` in gpushare.conf's records, with tests/siege/conf-lending. Random stories:
+tests/siege/lending.py."""
+
+import json
+
+import pytest
+from lab import TOP
+from shares import FILE, NOTHING, apply, field, may_use, plan, qos, write
+
+TEXT = (TOP / "tests/siege/conf-lending/gpushare.conf").read_text()
+X, X_BURST, Y = (["-A", name[4], f"--qos={name}{more}"] for name, more in
+                 (("qos_x", ""), ("qos_x", "_burst"), ("qos_y", "")))
+
+
+@pytest.fixture(autouse=True)
+def pairs(lending):
+    apply(lending, TEXT)
+    yield
+    lending.cancel_all()
+
+
+def borrow(cluster, gpus, user="bob"):
+    job = cluster.sbatch(*X_BURST, f"--gres=gpu:a40:{gpus}", "-t5", script="sleep 300", user=user)
+    cluster.wait_state(job, "RUNNING")
+    return job
+
+
+def test_a_line_makes_the_pair(lending):
+    columns = "GrpTRES,MaxWall,Priority,Preempt,PreemptMode,PreemptExemptTime,GraceTime"
+    limits, *others = field(lending, "qos_x_burst", columns).split("|")
+    assert sorted(limits.split(",")) == ["gres/gpu:a40=8", "gres/gpu:h100=0", "gres/gpu=8"]
+    assert others == ["00:10:00", "0", "", "requeue", "00:00:00", "00:00:04"]
+    for owner in ("qos_x", "qos_y", "qos_z"):
+        priority, preempts = field(lending, owner, "Priority,Preempt").split("|")
+        assert priority == "1000"
+        assert set(preempts.split(",")) == {"normal", "qos_x_burst", "qos_y_burst", "qos_z_burst"}
+    assert may_use(lending, "alice", "x") == {"normal", "qos_x", "qos_x_burst"}
+    assert plan(lending, TEXT) == NOTHING
+    table = lending.ok(["gpushare", "qos", "docs"], "alice")
+    assert "8 a40; borrowed, at most 00:10:00" in table and "--qos=qos_x_burst --gres=gpu:a40:2" in table
+
+
+def test_an_owner_has_its_gpus_back_after_the_grace_time_and_until_then_sees_who_has_them(lending):
+    job = borrow(lending, 8)
+    shown = qos(lending, "show", user="alice").stdout
+    assert "    lent     2 a40 to qos_x_burst\n" in shown, shown
+    assert "    borrowed 2 a40 from qos_y, 2 a40 from qos_z\n" in shown, shown
+    found = {one["qos"]: one for one in json.loads(qos(lending, "show", "--json").stdout)["qoses"]}
+    assert found["qos_y"]["lent"] == [{"qos": "qos_x_burst", "gres_type": "a40", "gpus": 2}]
+    assert found["qos_x"]["lent"] == [], "its own come first"
+    mine = lending.ok(["gpushare", "mine", "--conf", FILE], "alice")
+    assert "    lent: 2 a40 to qos_x_burst\n" in mine, mine
+    assert "    borrowed: 2 a40 from qos_y, 2 a40 from qos_z\n" in mine, mine
+    refused = lending.run(["sbatch", *X_BURST, "--gres=gpu:1", "--wrap", "true"], "alice")
+    assert refused.returncode != 0 and "GS101" in refused.stderr, "the QOS is governed like its owner's"
+
+    owner = lending.sbatch(*Y, "--gres=gpu:a40:2", script="sleep 300")
+    lending.wait(lambda: lending.fields(job).get("PreemptTime", "None") != "None", "notice to the borrower")
+    states = lending.ok(["squeue", "-h", "-o", "%A %T", "-j", f"{job},{owner}"]).splitlines()
+    assert sorted(states) == sorted([f"{job} RUNNING", f"{owner} PENDING"]), "its grace time is not over"
+    lending.wait_state(owner, "RUNNING")
+    assert lending.state(job) == "PENDING" and lending.fields(job)["Restarts"] == "1", "it is queued again"
+
+
+def test_explain_offers_the_qos_with_room(lending):
+    first = lending.sbatch(*X, "--gres=gpu:a40:4", script="sleep 300", user="bob")
+    lending.wait_state(first, "RUNNING")
+    second = lending.sbatch(*X, "--gres=gpu:a40:2", script="sleep 300")
+    lending.wait(lambda: lending.fields(second)["Reason"] == "QOSGrpGRES", "the limit")
+    offer = "qos_x_burst has room: --qos=qos_x_burst --time=00:10:00 ("
+    said = lending.ok(["gpushare", "explain", second, "--conf", FILE], "alice")
+    assert offer in said and "requeued 00:00:04 later" in said, said
+    ask = ["gpushare", "explain", "--conf", FILE, "--", *X]
+    assert offer in lending.ok([*ask, "--gres=gpu:a40:2"], "alice"), "of a job that doesn't exist yet, too"
+    assert offer not in lending.ok([*ask, "--gres=gpu:a40:9"], "alice"), "that is more than it may borrow"
+    written = lending.sbatch("-A", "x", "--qos=qos_x_burst", "--time=00:10:00", "--gres=gpu:a40:2")
+    lending.wait_state(written, "RUNNING")
+    borrow(lending, 2)
+    said = lending.ok(["gpushare", "explain", second, "--conf", FILE], "alice")
+    assert offer not in said, "all GPUs are in use"
+
+
+def test_who_no_longer_lends_has_its_gpus_back_too(lending):
+    job = borrow(lending, 8)
+    without = TEXT.replace("Burst=2x BurstTime=10:00 BurstGraceTime=4", "")
+    said = apply(lending, without)
+    assert "- qos qos_x_burst for account x" in said, said
+    assert "! qos qos_x_burst is no longer in the file; --prune removes it" in said, said
+    assert "qos_x_burst" in field(lending, "qos_y", "Preempt")
+    refused = lending.run(["sbatch", *X_BURST, "--gres=gpu:a40:1", "--wrap", "true"], "alice")
+    assert refused.returncode != 0 and "Invalid qos" in refused.stderr, refused
+    pruned = qos(lending, "apply", "--prune")
+    assert pruned.returncode == 1 and "has 1 job and is preempted by qos qos_x and stays" in pruned.stdout, pruned
+    owner = lending.sbatch(*Y, "--gres=gpu:a40:2", script="sleep 300")
+    lending.wait_state(owner, "RUNNING")
+    lending.cancel_all()
+    assert "- qos qos_x_burst\n" in apply(lending, without, "--prune")
+    assert plan(lending, without) == NOTHING
+    assert set(field(lending, "qos_x", "Preempt").split(",")) == {"normal", "qos_z_burst"}
+    assert lending.state(job) != "RUNNING"
+
+
+def test_a_plan_that_would_lock_a_group_out_is_refused(lending):
+    for old, new, expected in (
+        ("GPUs=a40:4 ", "GPUs=a40:6 ", "with a40:2 the QOSes add up to 10 a40, but the cluster has 8"),
+        ("Preempt=normal Burst=1x", "Preempt=normal,qos_x Burst=1x", "Preempt can't name 'qos_x'"),
+        ("BurstTime=10:00 BurstGraceTime=4", "BurstTime=1 BurstGraceTime=60", "BurstTime needs to be longer"),
+    ):
+        assert old in TEXT
+        write(lending, TEXT.replace(old, new))
+        refused = qos(lending, "apply")
+        assert refused.returncode == 2 and expected in refused.stderr and not refused.stdout, refused
+    write(lending, TEXT.replace("Preempt=normal ", ""))
+    warned = qos(lending, "plan")
+    assert warned.returncode == 0 and "jobs of QOS 'normal' may keep its GPUs until they end" in warned.stderr, warned
+
+
+def test_without_preemption_nothing_is_lent(lending):
+    lending.ok("cp /etc/slurm/extra.conf /lab/out/; sed -i 's/^PreemptMode=.*/PreemptMode=OFF/;/^PreemptType/d' "
+               "/etc/slurm/extra.conf; /lab/service restart slurmctld", timeout=90)
+    try:
+        write(lending, TEXT)
+        refused = qos(lending, "plan")
+        assert refused.returncode == 2 and "Burst needs PreemptType=preempt/qos in" in refused.stderr
+        assert lending.findings("PreemptType")[0]["status"] == "wrong"
+        lines = lending.ok(["gpushare", "conf", "slurm"])
+        assert "\nPreemptType=preempt/qos\n" in lines and "\nPreemptMode=REQUEUE\n" in lines, lines
+    finally:
+        lending.ok("cp /lab/out/extra.conf /etc/slurm/; /lab/service restart slurmctld", timeout=90)
+    assert plan(lending, TEXT) == NOTHING
