@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 
 #[path = "documents/claims.rs"]
 mod claims;
+#[path = "documents/lengths.rs"]
+mod lengths;
 
 /// Pages on which every name with `()` is a function of ours; others name Slurm's and C's too.
 const ABOUT_OUR_CODE: [&str; 2] = ["docs/dev/architecture.md", "docs/dev/threat-model.md"];
@@ -110,22 +112,6 @@ fn every_page_is_in_the_index() {
         let link = page.strip_prefix("docs").unwrap().display();
         assert!(text.contains(&format!("]({link}")), "{link} is not in docs/README.md");
     }
-}
-
-/// The words of a page: what has a letter or a digit.
-fn words(page: &Path) -> usize {
-    read(page).split_whitespace().filter(|word| word.contains(char::is_alphanumeric)).count()
-}
-
-/// What a site reads, at 230 words a minute: whether gpushare fits in 2 minutes, all in 2 hours.
-#[test]
-fn pages_for_sites_are_short() {
-    let pages = pages_of("docs");
-    let all: usize = pages.iter().map(|page| words(page)).sum();
-    let each: Vec<_> = pages.iter().map(|page| (words(page), page.display().to_string())).collect();
-    assert!(pages.len() <= 18, "{each:#?}");
-    assert!(all <= 30_000, "{all}: {each:#?}");
-    assert!(words(Path::new("README.md")) <= 450, "{}", words(Path::new("README.md")));
 }
 
 /// The words that a page sets as code.
