@@ -48,9 +48,11 @@ impl<'a> Reader<'a> {
             let at = |problem| GresConfError { file: file.to_owned(), line: Some(number), problem };
             match include(&line) {
                 None => self.take(&line).map_err(at)?,
-                // Slurm replaces `%` itself and refuses `*`.
+                // Slurm replaces `%` itself and refuses `*`; a control character could forge a line of a log.
                 Some(name)
-                    if !may_include || name.contains(['*', '%']) || name.contains(char::is_whitespace) =>
+                    if !may_include
+                        || name
+                            .contains(|c: char| "*%".contains(c) || c.is_whitespace() || c.is_control()) =>
                 {
                     return Err(at(Problem::Include(name.to_owned())));
                 }
