@@ -4,7 +4,7 @@
 
 use gpushare::submit::grammar::Spelling;
 
-/// Besides the release's prefix and the prefix with `gpu`: what the grammar tells apart, another GRES, a known type, one
+/// Besides the release's prefix, alone and with `gpu`: what the grammar tells apart, another GRES, a known type, one
 /// that has its id (`gres_build_id`), numbers, and `k`, which is a suffix and a known type.
 const TOKENS: [&[u8]; 14] = [
     b"gres",
