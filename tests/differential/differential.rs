@@ -2,14 +2,16 @@
 //! or refuse; and a single request of a known type, with its count, must be accepted.
 //!
 //!     differential RELEASE colon|slash COUNT SEED COMMAND...
+//!     differential RELEASE colon|slash all PART/PARTS COMMAND...
 //!
 //! COMMAND runs `reader.c` with that release's library. First the table of `tests/data` is held against it, then COUNT
-//! strings, made from SEED. Prints a line of numbers; exit status 1 and the strings at a disagreement, 2 if it can't
-//! be tried.
+//! strings, made from SEED, or every string of up to six tokens, or a part of these. Prints a line of numbers; exit
+//! status 1 and the strings at a disagreement, 2 if it can't be tried.
 
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a program for developers")]
 
 mod accounting;
+mod every;
 mod generate;
 mod reading;
 mod slurm;
@@ -53,7 +55,7 @@ fn run(mut arguments: impl Iterator<Item = String>) -> Outcome<bool> {
         "slash" => Spelling::Slash,
         other => return Err(format!("'{other}' is not a spelling").into()),
     };
-    let (count, seed) = (argument()?.parse()?, argument()?.parse()?);
+    let (count, which) = (argument()?, argument()?);
     let trial = Trial { spelling, slurm: Slurm::new(arguments.collect()) };
 
     let table = table::rows(spelling)?;
@@ -67,20 +69,30 @@ fn run(mut arguments: impl Iterator<Item = String>) -> Outcome<bool> {
         );
     }
     let mut figures = Figures::default();
-    figures.add(&trial, &strings, &answers);
-    let mut generator = Generator::new(seed, spelling, strings);
-    while figures.tried < count {
-        let batch: Vec<_> = (0..BATCH.min(count - figures.tried)).map(|_| generator.string()).collect();
-        figures.add(&trial, &batch, &trial.slurm.read(&batch)?);
-    }
-    println!("{release}, seed {seed}: {figures}");
+    let typed = if count == "all" {
+        let (part, parts) = which.split_once('/').ok_or("a part is PART/PARTS")?;
+        let (part, parts) = (part.parse()?, parts.parse()?);
+        if !(1..=parts).contains(&part) {
+            return Err(format!("there is no part {which}").into());
+        }
+        figures.add_all(&trial, every::strings(spelling, part, parts))?;
+        println!("{release}, all of up to 6 tokens, part {which}: {figures}");
+        usize::from(parts == 1) // few are that long
+    } else {
+        figures.add(&trial, &strings, &answers);
+        let mut generator = Generator::new(which.parse()?, spelling, strings);
+        let made = std::iter::repeat_with(|| generator.string());
+        figures.add_all(&trial, made.take(count.parse::<usize>()?.saturating_sub(figures.tried)))?;
+        println!("{release}, seed {which}: {figures}");
+        figures.tried / 50
+    };
     let small: BTreeMap<_, _> =
         figures.disagreements.iter().take(SHOWN).map(|text| trial.smallest(text)).collect::<Outcome<_>>()?;
     for (text, why) in small {
         println!("{release}: \"{}\": {why}", text.escape_ascii());
     }
     let table_holds = table.iter().zip(&answers).all(|(row, answer)| row.reading == *answer);
-    Ok(table_holds && figures.disagreements.is_empty() && figures.mean_something())
+    Ok(table_holds && figures.disagreements.is_empty() && figures.mean_something(typed))
 }
 
 /// One release.
@@ -161,6 +173,16 @@ struct Figures {
 }
 
 impl Figures {
+    fn add_all(&mut self, trial: &Trial, mut strings: impl Iterator<Item = Vec<u8>>) -> Outcome<()> {
+        loop {
+            let batch: Vec<_> = strings.by_ref().take(BATCH).collect();
+            if batch.is_empty() {
+                return Ok(());
+            }
+            self.add(trial, &batch, &trial.slurm.read(&batch)?);
+        }
+    }
+
     fn add(&mut self, trial: &Trial, strings: &[Vec<u8>], answers: &[Reading]) {
         for (text, answer) in strings.iter().zip(answers) {
             let (ours, slurms) = (trial.accepts(text), *answer != Reading::Error);
@@ -178,10 +200,10 @@ impl Figures {
         }
     }
 
-    /// Whether enough strings got far enough for their agreement to say something.
-    fn mean_something(&self) -> bool {
-        let enough = self.tried / 50;
-        let holds = self.tried < 1000 || self.typed > enough && self.kept_out > enough;
+    /// Whether enough strings got far enough for their agreement to say something. `typed` must have been accepted with
+    /// GPUs.
+    fn mean_something(&self, typed: usize) -> bool {
+        let holds = self.tried < 1000 || self.typed >= typed && self.kept_out > self.tried / 50;
         if !holds {
             println!("too few of the strings ask for GPUs: the generator is broken");
         }

@@ -14,6 +14,8 @@ pub mod accounting;
 pub mod daemon;
 #[doc(hidden)]
 pub mod export;
+#[cfg(test)]
+mod fake;
 pub mod guard;
 mod line;
 pub mod log;

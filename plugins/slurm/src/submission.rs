@@ -381,3 +381,6 @@ fn request_of(job: &job_desc_msg_t) -> Request<'_> {
         ..first_of(job)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -44,14 +44,13 @@ impl<'a> Reader<'a> {
     /// The first line that can't be read with certainty. Also an `Include` that is not followed, or whose file can't be
     /// read.
     pub(super) fn read(&mut self, file: &Path, text: &str, may_include: bool) -> Result<(), GresConfError> {
+        // Slurm replaces `%` itself and refuses `*`; a control character could forge a line of a log.
+        let is_unclear = |c: char| "*%".contains(c) || c.is_whitespace() || c.is_control();
         for (number, line) in logical_lines(text) {
             let at = |problem| GresConfError { file: file.to_owned(), line: Some(number), problem };
             match include(&line) {
                 None => self.take(&line).map_err(at)?,
-                // Slurm replaces `%` itself and refuses `*`.
-                Some(name)
-                    if !may_include || name.contains(['*', '%']) || name.contains(char::is_whitespace) =>
-                {
+                Some(name) if !may_include || name.contains(is_unclear) => {
                     return Err(at(Problem::Include(name.to_owned())));
                 }
                 Some(name) => {

@@ -92,6 +92,7 @@ fn what_is_not_certain_is_an_error() {
         ("AutoDetect=nvml\nName=gpu MultipleFiles=/dev/nvidia0,/dev/x\n", Problem::PartsDetected),
         ("Include nested.conf\n", Problem::Include("gpus.conf".to_owned())),
         ("Include gpus-%h.conf\n", Problem::Include("gpus-%h.conf".to_owned())),
+        ("Include gpus\u{1b}.conf\n", Problem::Include("gpus\u{1b}.conf".to_owned())),
         ("Include *.conf\n", Problem::Include("*.conf".to_owned())),
         ("Include gone.conf\n", Problem::Unreadable(io::ErrorKind::NotFound)),
         ("Name=gpu File=/dev/nvidia\u{1}\n", Problem::NotText),
