@@ -42,6 +42,9 @@ enum Command {
     Explain(explain::Arguments),
     /// Take GPUs of this node out of service, and back: they get no shares, and their jobs run on
     Gpu(gpu::Arguments),
+    /// From accounting alone: which jobs with a whole GPU would have fitted a share, what to ask for, and what that
+    /// frees
+    Fit(gpushare_fit::Arguments),
     /// What runs beyond a limit on GPUs, whatever way it came there; and what waits and would be refused
     Guard(guard::Arguments),
     /// From accounting alone: when limits on GPU types were exceeded, by which requests, and what to ask for instead
@@ -77,6 +80,7 @@ fn main() -> ExitCode {
         Command::Conf(arguments) => finish(conf::run(&arguments), 2),
         // For this command, 1 is a verdict.
         Command::Explain(arguments) => finish(explain::run(arguments), 2),
+        Command::Fit(arguments) => finish(gpushare_fit::run(&arguments), 2),
         Command::Gpu(arguments) => finish(gpu::run(&arguments), 2),
         Command::Guard(arguments) => finish(guard::run(&arguments), 2),
         Command::Leaks(arguments) => finish(gpushare_leaks::run(&arguments), 2),
