@@ -40,11 +40,11 @@ enum Command {
     Conf(conf::Arguments),
     /// Say why a job waits or which GPUs it has, what a message means, or what would become of an sbatch command line
     Explain(explain::Arguments),
-    /// Take GPUs of this node out of service, and back: they get no shares, and their jobs run on
-    Gpu(gpu::Arguments),
     /// From accounting alone: which jobs with a whole GPU would have fitted a share, what to ask for, and what that
     /// frees
     Fit(gpushare_fit::Arguments),
+    /// Take GPUs of this node out of service, and back: they get no shares, and their jobs run on
+    Gpu(gpu::Arguments),
     /// What runs beyond a limit on GPUs, whatever way it came there; and what waits and would be refused
     Guard(guard::Arguments),
     /// From accounting alone: when limits on GPU types were exceeded, by which requests, and what to ask for instead

@@ -84,7 +84,7 @@ fn what_slurm_does_not_say_is_an_error_and_no_answer() {
         (&[], &[("BROKEN", "yes")], "failed (exit status: 1): sacct: error: slurmdbd is away"),
         (&[], &[("MONTH", "/dev/null")], "accounting has no job that had GPUs from 2026-10-01 00:00"),
         (&["--gpu-memory", "a40"], &[], "--gpu-memory 'a40' is no list of sizes"),
-        (&["--conf", "broken.conf"], &[], "broken.conf, line 1: "),
+        (&["--conf", "broken.conf"], &[], "broken.conf: line 1: unknown key 'Nonsense'"),
     ] {
         let (text, status) = fit(options, variables);
         assert!(status == Some(2) && text.contains(part) && text.lines().count() == 1, "{text}");

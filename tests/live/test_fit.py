@@ -30,7 +30,7 @@ def statement(cluster, sql):
             # CLIENT_CONNECT_WITH_DB, CLIENT_PROTOCOL_41, CLIENT_SECURE_CONNECTION; the longest packet; utf8.
             flags = 0x8 | 0x200 | 0x8000
             send(1, flags.to_bytes(4, "little") + (1 << 24).to_bytes(4, "little") + bytes([33] + [0] * 23)
-                 + b"root\0\0slurm_acct_db\0")
+                 + b"root\0\0slurm_acct\0")
             answer = packet()
             assert answer[:1] == b"\0", answer
             send(0, b"\x03" + sql.encode())

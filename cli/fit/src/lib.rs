@@ -53,7 +53,7 @@ pub struct Arguments {
     /// The memory of GPUs by type, such as a40:46068M,h100:80G [default: gpushare.conf's, or that of the type's name]
     #[arg(long, value_name = "LIST")]
     gpu_memory: Option<String>,
-    /// How much more memory than it used a job's share must have
+    /// How much more memory a share must have than its job used
     #[arg(long, value_name = "PERCENT", default_value_t = 10, value_parser = clap::value_parser!(u32).range(0..=1000))]
     margin: u32,
     /// Units and sizes of shares [default: those of the gpushare.conf in use, or halves, quarters and eighths]
