@@ -59,7 +59,9 @@ def job(plain):
     """A job with one GPU, which has ended with a step."""
     job = plain.sbatch("--gres=gpu:1", script="srun sleep 3")
     plain.finished(job)
-    plain.wait(lambda: "Unknown" not in plain.ok(f"sacct -nPD -j {job} -o end"), "slurmdbd to know of every end")
+    # The job, its script, perhaps what it is besides, and its step.
+    ends = lambda: plain.ok("sacct -anPD -S now-1hours -o end").splitlines()
+    plain.wait(lambda: len(ends()) >= 3 and "Unknown" not in ends(), "slurmdbd to show every end")
     return job
 
 
