@@ -425,6 +425,8 @@ CHOSEN = {
     "job.sh": "/lab/out/job.sh", "course[1-3] gpu1": "n[1-2] n3", "n[3-5]": "n[2-3]", "[QOS…]": "", "apply": "apply -i",
     "--partition gpu": "--partition p", "[--text|--markdown]": "--text", "24.11.5": "{slurm}",
     "guard --out": "guard --out /lab/out/guard.prom",
+    # No GPU's memory was measured here.
+    "gpushare fit": "gpushare fit --help",
 }
 
 

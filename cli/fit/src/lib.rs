@@ -18,7 +18,6 @@ use gpushare_machine::local;
 use gpushare_period::Period;
 use gpushare_slurm_run::{self as slurm, run as programs};
 use gpushare_slurm_text::Settings;
-use gpushare_slurm_text::job::TIMES;
 use gpushare_slurm_text::version::Release;
 use gpushare_terminal::{Answer, json};
 
@@ -107,11 +106,7 @@ pub fn run(arguments: &Arguments) -> Result<Answer, FitError> {
 
 /// Runs sacct once.
 fn ask(day: Period, show: &mut dyn FnMut(&Row)) -> Result<(), FitError> {
-    let mut command = slurm::command(USED.0);
-    command.args(USED.1).args(["-S", &format!("uts{}", day.start), "-E", &format!("uts{}", day.end)]);
-    command.envs([TIMES]);
-    let about = format!("-S {} -E {}", gpushare_period::exact(day.start), gpushare_period::exact(day.end));
-    stream::read(&mut command, &about, |output| {
+    stream::read(USED, &[], day, |output| {
         usage::read(output, |row| {
             show(row);
             Ok(())

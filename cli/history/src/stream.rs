@@ -1,24 +1,31 @@
-//! Reads the output of one of Slurm's commands while it runs, for answers that grow with years of jobs.
+//! Reads sacct's answer for a period while it is printed, since it grows with the jobs.
 
 use std::io::{BufRead, BufReader, Read};
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 
-use gpushare_slurm_run::ProgramError;
+use gpushare_period::{Period, exact};
 use gpushare_slurm_run::run::{self, Output};
+use gpushare_slurm_run::{self as slurm, ProgramError};
+use gpushare_slurm_text::Question;
+use gpushare_slurm_text::job::TIMES;
 
-/// Runs the command, and lets `read` have its output. There is no time limit: slurmdbd may need long for a long answer.
-/// `about` stands for the arguments in a message.
+/// Asks once about this period, with further options, and lets `read` have the output. There is no time limit: slurmdbd
+/// may need long for a long answer.
 ///
 /// # Errors
 /// The command can't be run or fails, or `read` does.
 pub fn read<T, E: From<ProgramError>>(
-    command: &mut Command,
-    about: &str,
+    (program, arguments): Question,
+    options: &[String],
+    period: Period,
     read: impl FnOnce(&mut dyn BufRead) -> Result<T, E>,
 ) -> Result<T, E> {
-    let program = command.get_program().to_string_lossy().into_owned();
-    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let mut child = command.spawn().map_err(|error| ProgramError::Start(program.clone(), error))?;
+    let mut command = slurm::command(program);
+    command.args(arguments).args(options);
+    command.args(["-S", &format!("uts{}", period.start), "-E", &format!("uts{}", period.end)]);
+    // Times in seconds since 1970, which a change to or from daylight saving time doesn't repeat.
+    command.envs([TIMES]).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().map_err(|error| ProgramError::Start(program.to_owned(), error))?;
     let (output, complaints) = (child.stdout.take(), child.stderr.take());
     let complaints = std::thread::spawn(move || {
         let mut text = Vec::new();
@@ -31,9 +38,10 @@ pub fn read<T, E: From<ProgramError>>(
     let found = read(&mut output);
     // Once its reader is gone, the command also ends.
     drop(output);
-    let status = child.wait().map_err(|error| ProgramError::Talk(program.clone(), error))?;
+    let status = child.wait().map_err(|error| ProgramError::Talk(program.to_owned(), error))?;
     let complaints = complaints.join().unwrap_or_default();
     let found = found?;
-    run::succeeded(&program, &[about], Output { status, output: Vec::new(), complaints })?;
+    let about = format!("-S {} -E {}", exact(period.start), exact(period.end));
+    run::succeeded(program, &[&about], Output { status, output: Vec::new(), complaints })?;
     Ok(found)
 }

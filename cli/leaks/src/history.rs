@@ -10,8 +10,6 @@ use super::source::Facts;
 use gpushare_history::progress::Progress;
 use gpushare_history::stream;
 use gpushare_period::Period;
-use gpushare_slurm_run as slurm;
-use gpushare_slurm_text::job::TIMES;
 use gpushare_slurm_text::sacct::{self, Job, RUNS};
 
 /// Bytes that no user could know when the jobs were submitted. The first one is rare in command lines.
@@ -57,14 +55,8 @@ fn ask(
     delimiter: &[u8],
     show: impl FnMut(&Job, &[u8]) -> Result<(), LeaksError>,
 ) -> Result<(), LeaksError> {
-    let mut command = slurm::command(RUNS.0);
-    let named = String::from_utf8_lossy(delimiter);
-    command.args(RUNS.1).arg(format!("--delimiter={named}"));
-    command.args(["-S", &format!("uts{}", day.start), "-E", &format!("uts{}", day.end)]);
-    // Times in seconds since 1970, which a change to or from daylight saving time doesn't repeat.
-    command.envs([TIMES]);
-    let about = format!("-S {} -E {}", gpushare_period::exact(day.start), gpushare_period::exact(day.end));
-    stream::read(&mut command, &about, |output| sacct::read(output, delimiter, None, show))
+    let option = format!("--delimiter={}", String::from_utf8_lossy(delimiter));
+    stream::read(RUNS, &[option], day, |output| sacct::read(output, delimiter, None, show))
 }
 
 /// Shows every job of a file.
