@@ -10,6 +10,9 @@ use super::job::Open;
 use super::nodes::Nodes;
 use super::share::{Gpu, Shares};
 
+/// No node has more GPUs, whatever accounting says.
+const MOST_GPUS: u32 = 1024;
+
 /// Whose job it was.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Who {
@@ -261,17 +264,17 @@ impl<'s> Collector<'s> {
 
     /// The types of a job's GPUs, and how many of each: of accounting, or else of its nodes.
     fn parts(&mut self, given: &[u8], numbers: &[u32]) -> Vec<(u32, u32)> {
-        let (mut all, mut parts) = (0_u32, Vec::new());
+        let (mut all, mut typed, mut parts) = (0, 0, Vec::new());
+        let most = index(numbers.len()).saturating_mul(MOST_GPUS);
         for (gres_type, count) in sacct::gpus(given) {
-            match gres_type {
-                None => all = all.saturating_add(count),
-                Some(name) => {
-                    let name = String::from_utf8_lossy(name).to_ascii_lowercase();
-                    parts.push((self.gres_type(&name), count));
-                }
+            let sum = if gres_type.is_some() { &mut typed } else { &mut all };
+            let count = count.min(most - *sum);
+            *sum += count;
+            if let Some(name) = gres_type.filter(|_| count > 0) {
+                let name = String::from_utf8_lossy(name).to_ascii_lowercase();
+                parts.push((self.gres_type(&name), count));
             }
         }
-        let typed: u32 = parts.iter().map(|(_, count)| *count).sum();
         if all > typed {
             let name = self.nodes.only_type(numbers).unwrap_or_default().to_owned();
             parts.push((self.gres_type(&name), all - typed));
@@ -304,7 +307,7 @@ impl<'s> Collector<'s> {
         }
         let (units, mib) = self.shares.smallest(&gpu, memory).unwrap_or((0, gpu.memory.unwrap_or(0)));
         let kind = Kind { who: job.who, gres_type: *gres_type, units, capacity: gpu.capacity, mib };
-        Ok((kind, job.utilization() * u64::from(gpu.capacity) <= u64::from(units) * 100))
+        Ok((kind, job.utilization().saturating_mul(gpu.capacity.into()) <= u64::from(units) * 100))
     }
 
     /// A GPU of this type on this node.

@@ -174,7 +174,7 @@ pub fn of(
 fn part(kind: &Kind, sum: &Sum) -> u64 {
     match kind.units {
         0 => sum.seconds,
-        units => sum.seconds * u64::from(units) / u64::from(kind.capacity.max(1)),
+        units => sum.seconds.saturating_mul(units.into()) / u64::from(kind.capacity.max(1)),
     }
 }
 

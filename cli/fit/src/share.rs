@@ -116,7 +116,7 @@ impl Shares {
         numbers.retain(|number| (1..capacity).contains(number));
         numbers.sort_unstable();
         numbers.dedup();
-        let part = |all: u64, number: u32| all * u64::from(number) / u64::from(capacity.max(1));
+        let part = |all: u64, number: u32| all.saturating_mul(number.into()) / u64::from(capacity.max(1));
         let mib = |number: u32| {
             of_unit.map(|unit| unit * u64::from(number)).or_else(|| Some(part(memory?, number)))
         };

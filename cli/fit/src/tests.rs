@@ -262,6 +262,23 @@ fn a_wrong_line_is_said_with_its_beginning() {
 }
 
 #[test]
+fn impossible_numbers_do_no_harm() {
+    let job = || Job::new(0, at(1), at(2), 1000);
+    let huge = |used: &str| vec![(at(1), Some(at(2)), used.to_owned())];
+    let report = report(&[
+        Job { given: "gres/gpu:a40=4294967295,gres/gpu:t4=4294967295,gres/gpu=4294967295".into(), ..job() },
+        Job { steps: huge("gres/gpumem=18446744073709551615,gres/gpuutil=18446744073709551615"), ..job() },
+        Job { steps: huge("gres/gpumem=x,gres/gpuutil=-1"), ..job() },
+        Job { given: "gres/gpu:9999999999999999gb=1,gres/gpu=1".into(), ..job() },
+        Job { nodes: "n[".into(), ..job() },
+        Job { nodes: String::new(), ..job() },
+        Job { end: Some(at(0)), ..job() },
+    ]);
+    assert_eq!((report.jobs_with_gpus, report.gpu_hours), (6, 1029.0));
+    assert_eq!((report.fit.jobs, report.freed_gpu_hours), (3, 0.0), "{:?}", report.shares);
+}
+
+#[test]
 fn the_files_rules_are_replayed() {
     let config = |text: &str| Shares {
         config: Some(gpushare_machine::config::Config::parse(text).unwrap()),
