@@ -40,6 +40,9 @@ enum Command {
     Conf(conf::Arguments),
     /// Say why a job waits or which GPUs it has, what a message means, or what would become of an sbatch command line
     Explain(explain::Arguments),
+    /// From accounting alone: which jobs with a whole GPU would have fitted a share, what to ask for, and what that
+    /// frees
+    Fit(gpushare_fit::Arguments),
     /// Take GPUs of this node out of service, and back: they get no shares, and their jobs run on
     Gpu(gpu::Arguments),
     /// What runs beyond a limit on GPUs, whatever way it came there; and what waits and would be refused
@@ -77,6 +80,7 @@ fn main() -> ExitCode {
         Command::Conf(arguments) => finish(conf::run(&arguments), 2),
         // For this command, 1 is a verdict.
         Command::Explain(arguments) => finish(explain::run(arguments), 2),
+        Command::Fit(arguments) => finish(gpushare_fit::run(&arguments), 2),
         Command::Gpu(arguments) => finish(gpu::run(&arguments), 2),
         Command::Guard(arguments) => finish(guard::run(&arguments), 2),
         Command::Leaks(arguments) => finish(gpushare_leaks::run(&arguments), 2),

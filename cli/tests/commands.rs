@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::process::{Command, Output};
 
-const COMMANDS: [&[&str]; 18] = [
+const COMMANDS: [&[&str]; 19] = [
     &["audit"],
     &["check"],
     &["conf", "slurm"],
@@ -12,6 +12,7 @@ const COMMANDS: [&[&str]; 18] = [
     &["conf", "cgroup"],
     &["conf", "plugstack"],
     &["explain"],
+    &["fit"],
     &["gpu", "drain"],
     &["gpu", "resume"],
     &["guard"],

@@ -425,6 +425,8 @@ CHOSEN = {
     "job.sh": "/lab/out/job.sh", "course[1-3] gpu1": "n[1-2] n3", "n[3-5]": "n[2-3]", "[QOS…]": "", "apply": "apply -i",
     "--partition gpu": "--partition p", "[--text|--markdown]": "--text", "24.11.5": "{slurm}",
     "guard --out": "guard --out /lab/out/guard.prom",
+    # No GPU's memory was measured here.
+    "gpushare fit": "gpushare fit --help",
 }
 
 
@@ -467,6 +469,19 @@ def a_month(session):
 
 
 prepared("leaks", "gpushare leaks --start 2026-10-01 --end 2026-11-01 --csv", status=1)(nothing)
+
+FIT = TOP / "tests/data/fit"
+
+
+@prepared("leaks", "gpushare fit --start 2026-10-01 --end 2026-11-01")
+def a_month_with_shares(session):
+    """No GPU was measured here, so other programs answer instead of Slurm's."""
+    session.cluster.ok("mkdir -p /lab/out/fit")
+    for path in [FIT / "month", *(FIT / "bin").iterdir()]:
+        session.cluster.write(f"/lab/out/fit/{path.name}", path.read_bytes(), mode=755)
+    session.cluster.write("/lab/out/fit/none.conf", "# the defaults\n")
+    session.names["gpushare fit"] = "env TZ=UTC MONTH=/lab/out/fit/month PATH=/lab/out/fit:$PATH gpushare fit " \
+                                    "--conf /lab/out/fit/none.conf"
 
 
 # ---- A node whose GPUs are gpushare's own to give, and one with whole GPUs.

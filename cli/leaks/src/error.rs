@@ -23,7 +23,6 @@ gpushare::errors! {
         NotAll { user: String, private: &'static str } =>
             "slurmdbd.conf has PrivateData={private}, so '{user}' sees only some of it; run this as root, or as a user \
              with AdminLevel=Operator";
-        NoOutput => "sacct has no output";
         Exists(path: PathBuf) => "{} exists already; name another file", path.display();
         NoDump(path: PathBuf) => "{} was not written by 'gpushare leaks --dump'", path.display();
         NoJobs(period: Period) =>

@@ -1,17 +1,15 @@
 //! Where jobs come from: sacct, or a file with an earlier dump of its output.
 
 use std::hash::{BuildHasher, Hasher, RandomState};
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, Read};
 use std::path::Path;
-use std::process::Stdio;
 
 use super::LeaksError;
 use super::dump::{self, Reader, Writer};
-use super::progress::Progress;
 use super::source::Facts;
+use gpushare_history::progress::Progress;
+use gpushare_history::stream;
 use gpushare_period::Period;
-use gpushare_slurm_run::{self as slurm, ProgramError, run};
-use gpushare_slurm_text::job::TIMES;
 use gpushare_slurm_text::sacct::{self, Job, RUNS};
 
 /// Bytes that no user could know when the jobs were submitted. The first one is rare in command lines.
@@ -27,7 +25,7 @@ fn delimiter() -> Vec<u8> {
 pub fn live(facts: &Facts, save: Option<&Path>, mut show: impl FnMut(&Job)) -> Result<u64, LeaksError> {
     let delimiter = delimiter();
     let mut writer = save.map(|path| Writer::new(path, facts, &delimiter)).transpose()?;
-    let (mut progress, mut read) = (Progress::new(), 0);
+    let (mut progress, mut read) = (Progress::start(), 0);
     let days: Vec<Period> = facts.period.days().collect();
     for (done, day) in (0..).zip(&days) {
         ask(*day, &delimiter, |job, record| {
@@ -51,35 +49,14 @@ pub fn live(facts: &Facts, save: Option<&Path>, mut show: impl FnMut(&Job)) -> R
     Ok(read)
 }
 
-/// Runs sacct once. There is no time limit: slurmdbd may need long for a long answer.
+/// Runs sacct once.
 fn ask(
     day: Period,
     delimiter: &[u8],
     show: impl FnMut(&Job, &[u8]) -> Result<(), LeaksError>,
 ) -> Result<(), LeaksError> {
-    let mut command = slurm::command(RUNS.0);
-    let delimiter = String::from_utf8_lossy(delimiter);
-    command.args(RUNS.1).arg(format!("--delimiter={delimiter}"));
-    command.args(["-S", &format!("uts{}", day.start), "-E", &format!("uts{}", day.end)]);
-    // Times in seconds since 1970, which a change to or from daylight saving time doesn't repeat.
-    command.envs([TIMES]).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let mut child = command.spawn().map_err(|error| ProgramError::Start("sacct".to_owned(), error))?;
-    let (output, complaints) = (child.stdout.take(), child.stderr.take());
-    let complaints = std::thread::spawn(move || {
-        let mut text = Vec::new();
-        let _ = complaints.map(|mut from| from.read_to_end(&mut text));
-        text
-    });
-    let mut output = BufReader::with_capacity(1 << 18, output.ok_or(LeaksError::NoOutput)?);
-    let found = sacct::read(&mut output, delimiter.as_bytes(), None, show);
-    // Once its reader is gone, sacct also ends.
-    drop(output);
-    let status = child.wait().map_err(|error| ProgramError::Talk("sacct".to_owned(), error))?;
-    let complaints = complaints.join().unwrap_or_default();
-    found?;
-    let about = format!("-S {} -E {}", gpushare_period::exact(day.start), gpushare_period::exact(day.end));
-    run::succeeded("sacct", &[&about], run::Output { status, output: Vec::new(), complaints })?;
-    Ok(())
+    let option = format!("--delimiter={}", String::from_utf8_lossy(delimiter));
+    stream::read(RUNS, &[option], day, |output| sacct::read(output, delimiter, None, show))
 }
 
 /// Shows every job of a file.
@@ -89,7 +66,7 @@ fn ask(
 pub fn saved(reader: Reader, mut show: impl FnMut(&Job)) -> Result<u64, LeaksError> {
     let Reader { facts: _, delimiter, mut jobs, length } = reader;
     let not_whole = |why| LeaksError::NotWhole(Box::new(why));
-    let (mut progress, mut count, mut done) = (Progress::new(), 0_u64, 0_u64);
+    let (mut progress, mut count, mut done) = (Progress::start(), 0_u64, 0_u64);
     sacct::read(&mut jobs, &delimiter, Some(&dump::end(&delimiter)), |job, record| {
         count += 1;
         done += record.len() as u64;

@@ -20,7 +20,6 @@ mod history;
 mod limits;
 mod nodes;
 mod plot;
-mod progress;
 mod report;
 mod source;
 mod sweep;

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use super::LeaksError;
+use gpushare_history::privacy::{self, Sees};
 use gpushare_judge::past::Tables;
 use gpushare_period::Period;
 use gpushare_slurm_run::file::ConfFile;
@@ -22,10 +23,6 @@ pub struct Facts {
     pub remarks: Remarks,
 }
 
-/// From this release on, `sacctmgr show config` prints slurm.conf's PrivateData as if it were slurmdbd's
-/// (src/api/extra_get_functions.c).
-const TELLS_ITS_OWN: Release = Release(26, 5);
-
 /// Problems that still leave enough to report.
 pub type Remarks = Vec<String>;
 
@@ -39,7 +36,11 @@ impl Facts {
         let release = Release::parse(&version)?;
         let (cluster, [partitions, nodes], mut remarks) =
             of_slurmctld().or_else(|asked| of_the_file(&slurm::conf(), asked))?;
-        remarks.extend(may_see_all(release)?);
+        match privacy::of_this_user(release)? {
+            Sees::All => {}
+            Sees::Perhaps(remark) => remarks.push(remark),
+            Sees::Some { user, private } => return Err(LeaksError::NotAll { user, private }),
+        }
         let tables = Tables { partitions: partitions.into_bytes(), ..Tables::ask(None, &cluster)? };
         Ok(Facts { version, cluster, tables, nodes, period, remarks })
     }
@@ -87,38 +88,6 @@ fn as_scontrol(conf: &ConfFile, name: &str, key: &str) -> String {
     text
 }
 
-/// If jobs are private, sacct shows other users' jobs only to administrators, and doesn't say that it omits any.
-/// Returns an error if that is so, and a remark if it is unknown.
-fn may_see_all(release: Release) -> Result<Remarks, LeaksError> {
-    let text = |program, arguments: &[&str]| {
-        run::ask(program, arguments).map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
-    };
-    let config = text("sacctmgr", &["show", "config"])?;
-    let user = text("id", &["-un"])?.trim().to_owned();
-    // `SlurmUser = slurm(64030)`; slurmdbd's own user may see everything too.
-    let is_slurms = gpushare_slurm_text::Settings::parse(&config.replace('(', ",(")).has("SlurmUser", &user);
-    let of = format!("user={user}");
-    let level =
-        || text("sacctmgr", &["-nP", "show", "user", "where", &of, "format=adminlevel"]).unwrap_or_default();
-    if user == "root" || is_slurms || ["Operator", "Administrator"].contains(&level().trim()) {
-        return Ok(Remarks::new());
-    }
-    if release >= TELLS_ITS_OWN {
-        return Ok(vec![format!(
-            "'{user}' is not an accounting administrator: if slurmdbd.conf has PrivateData, which this Slurm release \
-             doesn't show, other users' jobs are missing. Run this as root to be sure"
-        )]);
-    }
-    private(&config).map_or(Ok(Remarks::new()), |private| Err(LeaksError::NotAll { user, private }))
-}
-
-/// What other users can't see of accounting. slurm.conf has a key of the same name, which is about slurmctld's own
-/// answers.
-fn private(config: &str) -> Option<&'static str> {
-    let settings = gpushare_slurm_text::Settings::parse(config.split_once("SlurmDBD configuration")?.1);
-    ["jobs", "users", "accounts"].into_iter().find(|word| settings.has("PrivateData", word))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -136,17 +105,5 @@ mod tests {
             "PartitionName=a QoS=(null)\nPartitionName=b QoS=x\nPartitionName=c QoS=pq\n"
         );
         assert_eq!(as_scontrol(&conf, "NodeName", "Gres"), "NodeName=n[1-2] Gres=gpu:a40:4\n");
-    }
-
-    #[test]
-    fn only_slurmdbds_private_data_is_private_to_sacct() {
-        let config = |ours: &str, its: &str| {
-            format!(
-                "Configuration data as of x\nPrivateData = {ours}\n\nSlurmDBD configuration:\nPrivateData    = {its}\n"
-            )
-        };
-        assert_eq!(private(&config("jobs", "none")), None);
-        assert_eq!(private(&config("none", "usage,jobs")), Some("jobs"));
-        assert_eq!(private(&config("none", "accounts,events")), Some("accounts"));
     }
 }

@@ -8,6 +8,7 @@ const PAUSE: Duration = Duration::from_millis(200);
 const WIDTH: u64 = 30;
 
 /// The state that was last shown.
+#[derive(Debug)]
 pub struct Progress {
     shown: Option<Instant>,
     begun: Instant,
@@ -15,7 +16,8 @@ pub struct Progress {
 }
 
 impl Progress {
-    pub fn new() -> Progress {
+    /// Nothing is shown yet.
+    pub fn start() -> Progress {
         Progress { shown: None, begun: Instant::now(), is_seen: std::io::stderr().is_terminal() }
     }
 

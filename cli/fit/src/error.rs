@@ -1,0 +1,31 @@
+//! Why there is no report.
+
+use gpushare::config::LoadError;
+use gpushare_history::usage::UsageError;
+use gpushare_period::{Period, PeriodError, text};
+use gpushare_slurm_run::ProgramError;
+use gpushare_slurm_text::version::ReleaseError;
+
+gpushare::errors! {
+    /// What can't be read, or isn't in accounting.
+    #[derive(Debug)]
+    pub enum FitError {
+        NoSacct(error: ProgramError) => "{error}; run it where Slurm's commands are";
+        NotAll { user: String, private: &'static str } =>
+            "slurmdbd.conf has PrivateData={private}, so '{user}' sees only some of it; run this as root, or as a user \
+             with AdminLevel=Operator";
+        NoJobs(period: Period) =>
+            "accounting has no job that had GPUs from {} to {}: choose --start and --end. AccountingStorageTRES must \
+             have had gres/gpu when they ran, and slurmdbd may have purged them", text(period.start), text(period.end);
+        NoMemory(jobs: u64) =>
+            "accounting has no GPU memory of any of the {jobs} jobs with GPUs. To record it from now on: Slurm 23.02.3 \
+             or newer; AccountingStorageTRES=gres/gpu (or gres/gpumem,gres/gpuutil); gres.conf with AutoDetect=nvml; \
+             JobAcctGatherType=jobacct_gather/cgroup or linux, without JobAcctGatherParams=DisableGPUAcct";
+        GpuMemory(value: String) =>
+            "--gpu-memory '{}' is no list of sizes; write TYPE:SIZE with M or G, such as a40:46068M,h100:80G",
+            value.escape_debug();
+    } from {
+        Usage(UsageError), Program(ProgramError), Period(PeriodError), Release(ReleaseError), Load(LoadError),
+        Json(serde_json::Error)
+    }
+}

@@ -1,0 +1,174 @@
+//! `gpushare fit`: from Slurm's accounting alone, which jobs with a whole GPU would have fitted a share, what to
+//! request instead, and how many GPU-hours that would have freed. It needs no other part of gpushare, and changes
+//! nothing.
+//!
+//! Read → judge → replay → print: it reads jobs and their steps as a stream (`job`), judges each by its GPU memory and
+//! keeps a few numbers (`share`, `collect`), replays the period with shares through the prolog's choice (`replay`), and
+//! prints the sums (`report`, `text`). What accounting can't tell is said, not guessed.
+#![forbid(unsafe_code)]
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueHint};
+use gpushare_history::privacy::{self, Sees};
+use gpushare_history::progress::Progress;
+use gpushare_history::stream;
+use gpushare_history::usage::{self, Row, USED};
+use gpushare_machine::local;
+use gpushare_period::Period;
+use gpushare_slurm_run::{self as slurm, run as programs};
+use gpushare_slurm_text::Settings;
+use gpushare_slurm_text::version::Release;
+use gpushare_terminal::{Answer, json};
+
+mod collect;
+mod error;
+mod job;
+mod nodes;
+mod replay;
+mod report;
+mod share;
+mod text;
+
+use collect::Collector;
+use error::FitError;
+use nodes::Nodes;
+use report::Report;
+use share::Shares;
+
+/// The command line of `gpushare fit`.
+#[derive(Args)]
+#[command(
+    after_help = "Reads sacct, sacctmgr and scontrol, and changes nothing. Times: 2026-10-31, 2026-10-31T12:00, now,\n\
+                  now-30days. Exit status: 0, or 2 if it can't tell."
+)]
+pub struct Arguments {
+    /// From when [default: 30 days before the end]
+    #[arg(long, short = 'S', value_name = "TIME")]
+    start: Option<String>,
+    /// Until when [default: now]
+    #[arg(long, short = 'E', value_name = "TIME")]
+    end: Option<String>,
+    /// The memory of GPUs by type, such as a40:46068M,h100:80G [default: gpushare.conf's, or that of the type's name]
+    #[arg(long, value_name = "LIST")]
+    gpu_memory: Option<String>,
+    /// How much more memory a share must have than its job used
+    #[arg(long, value_name = "PERCENT", default_value_t = 10, value_parser = clap::value_parser!(u32).range(0..=1000))]
+    margin: u32,
+    /// Units and sizes of shares [default: those of the gpushare.conf in use, or halves, quarters and eighths]
+    #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath)]
+    conf: Option<PathBuf>,
+    /// Print JSON
+    #[arg(long, conflicts_with = "csv")]
+    json: bool,
+    /// Print CSV: a line for each user, account, QOS, GPU type and share
+    #[arg(long)]
+    csv: bool,
+}
+
+/// The length of the period by default.
+const DAYS: u32 = 30;
+
+/// The report.
+///
+/// # Errors
+/// There is no report; why.
+pub fn run(arguments: &Arguments) -> Result<Answer, FitError> {
+    let memory = arguments.gpu_memory.as_deref().map_or(Ok(Vec::new()), share::memory)?;
+    let config = local::config(arguments.conf.as_deref())?;
+    let shares = Shares { config, memory, margin: arguments.margin };
+    let period =
+        Period::parse(arguments.start.as_deref(), arguments.end.as_deref(), gpushare_period::now(), DAYS)?;
+    let version = programs::ask("sacct", &["--version"]).map_err(FitError::NoSacct)?;
+    let mut remarks = remarks(&shares);
+    match privacy::of_this_user(Release::parse(&version)?)? {
+        Sees::All => {}
+        Sees::Perhaps(remark) => remarks.push(remark),
+        Sees::Some { user, private } => return Err(FitError::NotAll { user, private }),
+    }
+    let asked = slurm::ask("scontrol", &["show", "config"])
+        .and_then(|config| Ok((config, slurm::ask("scontrol", &["-a", "-o", "show", "node"])?)));
+    let (config, nodes) = asked.unwrap_or_else(|error| {
+        remarks.push(format!("GPUs of nodes are unknown: {error}"));
+        Default::default()
+    });
+    let settings = Settings::parse(&config);
+    let cluster = Some(settings.get("ClusterName")).filter(|name| !name.is_empty()).unwrap_or("this cluster");
+    let report = summed(cluster, period, &shares, Nodes::read(&nodes), remarks, ask)?;
+    Ok(Answer::from(if arguments.csv {
+        text::csv(&report)
+    } else if arguments.json {
+        json::text(&report)?
+    } else {
+        text::lines(&report)
+    }))
+}
+
+/// Runs sacct once.
+fn ask(day: Period, show: &mut dyn FnMut(&Row)) -> Result<(), FitError> {
+    stream::read(USED, &[], day, |output| {
+        usage::read(output, |row| {
+            show(row);
+            Ok(())
+        })
+    })
+}
+
+/// Asks `ask` for each day of the period, so that neither slurmdbd nor sacct needs memory for a month.
+fn summed(
+    cluster: &str,
+    period: Period,
+    shares: &Shares,
+    nodes: Nodes,
+    remarks: Vec<String>,
+    mut ask: impl FnMut(Period, &mut dyn FnMut(&Row)) -> Result<(), FitError>,
+) -> Result<Report, FitError> {
+    let mut collector = Collector::new(shares, nodes, period);
+    let mut progress = Progress::start();
+    let days: Vec<Period> = period.days().collect();
+    for (done, day) in (0..).zip(&days) {
+        collector.day(*day);
+        ask(*day, &mut |row| {
+            progress.at(done, days.len() as u64, collector.read);
+            collector.take(row);
+        })?;
+    }
+    collector.end();
+    drop(progress);
+    match (collector.with_gpus, collector.recorded) {
+        (0, _) => Err(FitError::NoJobs(period)),
+        (jobs, 0) => Err(FitError::NoMemory(jobs)),
+        _ => Ok(report::of(cluster.to_owned(), period, collector, shares, remarks)),
+    }
+}
+
+/// What the numbers rest on, and what accounting can't tell.
+fn remarks(shares: &Shares) -> Vec<String> {
+    let mut said = Vec::new();
+    let is_set = |config: &gpushare_machine::config::Config| {
+        config.every_node().any(|one| one.units_per_gpu.is_some())
+    };
+    if !shares.config.as_ref().is_some_and(is_set) {
+        said.push("no gpushare.conf has UnitsPerGpu: a GPU is taken to have 100 units".to_owned());
+    }
+    said.push(format!(
+        "a share is enough if it has {} % more memory than the job's steps used at once. Slurm samples that \
+         (JobAcctGatherFrequency, by default every 30 s), so a short peak may be missing. CUDA and frameworks may \
+         reserve more than they need. What MPS itself needs isn't in it",
+        shares.margin
+    ));
+    said.push(
+        "accounting has the highest utilization of a job, not its average. LOW UTIL counts jobs whose highest is \
+         within their part of the GPU; others may run slower beside other shares"
+            .to_owned(),
+    );
+    said.push(
+        "freed: all starts, ends and nodes stay, and Packing=pack places the shares (spread takes empty GPUs first). \
+         Jobs that weren't checked keep whole GPUs. Shares that ran (mps, shard) aren't counted"
+            .to_owned(),
+    );
+    said
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,198 @@
+//! The report as data: which share would have been enough for how many jobs, whose, and what that frees.
+
+use std::collections::{BTreeMap, HashMap};
+
+use gpushare_node::choose::PlacementRules;
+use gpushare_node::config::{Overcommit, Packing};
+use gpushare_period::{Period, exact};
+use serde::Serialize;
+
+use super::collect::{Collector, Kind, Sum};
+use super::replay;
+use super::share::Shares;
+
+/// The whole report.
+#[derive(Debug, Serialize)]
+pub struct Report {
+    pub cluster: String,
+    pub start: String,
+    pub end: String,
+    #[serde(skip)]
+    pub period: Period,
+    /// How many runs of jobs were read, how many of them had GPUs, and for how many hours.
+    pub jobs: u64,
+    pub jobs_with_gpus: u64,
+    pub gpu_hours: f64,
+    /// Jobs with one whole GPU and a record of its memory, and those of them for which a share was enough.
+    pub checked: Total,
+    pub fit: Total,
+    /// GPU-hours of empty GPUs if these jobs had shares; and how many GPUs that is on average.
+    pub freed_gpu_hours: f64,
+    pub freed_gpus: f64,
+    pub margin_percent: u32,
+    pub share_gres: String,
+    /// By GPU type and share.
+    pub shares: Vec<OfShare>,
+    /// By user, account, QOS, GPU type and share.
+    pub requests: Vec<Asked>,
+    pub not_checked: Vec<NotChecked>,
+    /// What accounting doesn't show, in sentences.
+    pub remarks: Vec<String>,
+}
+
+/// Jobs, and the hours for which they held their GPU.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct Total {
+    pub jobs: u64,
+    pub gpu_hours: f64,
+}
+
+/// The jobs for which one share was enough.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct OfShare {
+    pub gpu_type: String,
+    /// 0: it takes the whole GPU.
+    pub units: u32,
+    pub units_per_gpu: u32,
+    pub memory_mib: u64,
+    pub jobs: u64,
+    pub gpu_hours: f64,
+    /// The hours times the part of the GPU.
+    pub share_gpu_hours: f64,
+    /// Jobs that never showed more utilization than their part of the GPU.
+    pub jobs_low_utilization: u64,
+}
+
+/// One user's jobs for which one share was enough.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Asked {
+    pub user: String,
+    pub account: String,
+    pub qos: String,
+    pub gpu_type: String,
+    /// `None` if they take the whole GPU.
+    pub request: Option<String>,
+    pub jobs: u64,
+    pub gpu_hours: f64,
+    pub share_gpu_hours: f64,
+    pub jobs_low_utilization: u64,
+}
+
+/// Jobs about which accounting says too little.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct NotChecked {
+    pub why: &'static str,
+    pub jobs: u64,
+    pub gpu_hours: f64,
+}
+
+/// Hours with three decimals.
+pub fn hours(seconds: u64) -> f64 {
+    #[expect(clippy::cast_precision_loss, reason = "seconds of a report are far below 2^53")]
+    let seconds = seconds as f64;
+    (seconds / 3600.0 * 1000.0).round() / 1000.0
+}
+
+/// What was read, summed up and replayed.
+pub fn of(
+    cluster: String,
+    period: Period,
+    mut collected: Collector,
+    shares: &Shares,
+    remarks: Vec<String>,
+) -> Report {
+    let held: u64 = collected.judged.values().chain(collected.others.values()).map(|sum| sum.seconds).sum();
+    let freed = freed(&mut collected, shares, held);
+    let Collector { judged, others, whos, types, read, with_gpus, .. } = collected;
+    let name = |gres_type: u32| types.get(gres_type as usize).cloned().unwrap_or_default();
+    let total = |wanted: &dyn Fn(&Kind) -> bool| {
+        let wanted = judged.iter().filter(|(kind, _)| wanted(kind));
+        let (jobs, seconds) =
+            wanted.fold((0, 0), |(jobs, seconds), (_, sum)| (jobs + sum.jobs, seconds + sum.seconds));
+        Total { jobs, gpu_hours: hours(seconds) }
+    };
+    let mut by_share: BTreeMap<(String, Kind), Sum> = BTreeMap::new();
+    for (kind, sum) in &judged {
+        // The whole GPU comes last.
+        let key = (name(kind.gres_type), Kind { who: u32::from(kind.units == 0), gres_type: 0, ..*kind });
+        by_share.entry(key).or_default().add(sum);
+    }
+    let of_share = |((gpu_type, kind), sum): ((String, Kind), Sum)| OfShare {
+        gpu_type,
+        units: kind.units,
+        units_per_gpu: kind.capacity,
+        memory_mib: kind.mib,
+        jobs: sum.jobs,
+        gpu_hours: hours(sum.seconds),
+        share_gpu_hours: hours(part(&kind, &sum)),
+        jobs_low_utilization: sum.light,
+    };
+    let mut requests: Vec<Asked> = Vec::new();
+    for (kind, sum) in &judged {
+        let who = whos.get(kind.who as usize).cloned().unwrap_or_default();
+        requests.push(Asked {
+            user: who.user,
+            account: who.account,
+            qos: who.qos,
+            gpu_type: name(kind.gres_type),
+            request: (kind.units > 0).then(|| format!("--gres={}:{}", shares.gres(), kind.units)),
+            jobs: sum.jobs,
+            gpu_hours: hours(sum.seconds),
+            share_gpu_hours: hours(part(kind, sum)),
+            jobs_low_utilization: sum.light,
+        });
+    }
+    let key = |one: &Asked| (one.user.clone(), one.account.clone(), one.qos.clone(), one.gpu_type.clone());
+    requests.sort_by_cached_key(|one| (key(one), one.request.clone()));
+    let not_checked = others.iter().map(|(why, sum)| NotChecked {
+        why: why.text(),
+        jobs: sum.jobs,
+        gpu_hours: hours(sum.seconds),
+    });
+    Report {
+        cluster,
+        start: exact(period.start),
+        end: exact(period.end),
+        period,
+        jobs: read,
+        jobs_with_gpus: with_gpus,
+        gpu_hours: hours(held),
+        checked: total(&|_| true),
+        fit: total(&|kind| kind.units > 0),
+        freed_gpu_hours: hours(freed),
+        freed_gpus: hours(freed * 3600 / u64::from(period.seconds().max(1))),
+        margin_percent: shares.margin,
+        share_gres: shares.gres().to_owned(),
+        shares: by_share.into_iter().map(of_share).collect(),
+        requests,
+        not_checked: not_checked.collect(),
+        remarks,
+    }
+}
+
+/// The seconds of shares in seconds of whole GPUs.
+fn part(kind: &Kind, sum: &Sum) -> u64 {
+    match kind.units {
+        0 => sum.seconds,
+        units => sum.seconds.saturating_mul(units.into()) / u64::from(kind.capacity.max(1)),
+    }
+}
+
+/// The seconds for which GPUs are empty if the jobs that fit have shares: with the rules of gpushare.conf, but with
+/// `Packing=pack`, since spread takes empty GPUs first. No share goes where it doesn't fit.
+fn freed(collected: &mut Collector, shares: &Shares, held: u64) -> u64 {
+    let mut numbers: HashMap<&str, u32> = HashMap::new();
+    let whos = std::mem::take(&mut collected.whos);
+    let number = |user| {
+        let next = u32::try_from(numbers.len()).unwrap_or(u32::MAX);
+        *numbers.entry(user).or_insert(next)
+    };
+    let users: Vec<u32> = whos.iter().map(|who| who.user.as_str()).map(number).collect();
+    let rules = |node: &str| {
+        let user_mix = shares.config.as_ref().map(|config| config.of_node(node).user_mix).unwrap_or_default();
+        PlacementRules { packing: Packing::Pack, user_mix, overcommit: Overcommit::Refuse }
+    };
+    let busy = replay::busy(collected, rules, &users);
+    collected.whos = whos;
+    held.saturating_sub(busy)
+}

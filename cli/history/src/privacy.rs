@@ -1,0 +1,78 @@
+//! Whether this user sees every job in accounting. If jobs are private, sacct shows other users' jobs only to
+//! administrators, and doesn't say that it omits any.
+
+use gpushare_slurm_text::Settings;
+use gpushare_slurm_text::version::Release;
+
+use gpushare_slurm_run::{ProgramError, run};
+
+/// From this release on, `sacctmgr show config` prints slurm.conf's PrivateData as if it were slurmdbd's
+/// (src/api/extra_get_functions.c).
+const TELLS_ITS_OWN: Release = Release(26, 5);
+
+/// What a user sees.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Sees {
+    /// Every job.
+    All,
+    /// It is unknown; what to say.
+    Perhaps(String),
+    /// Not all, because of this word in slurmdbd.conf's `PrivateData`.
+    Some {
+        /// The user's name.
+        user: String,
+        /// The word.
+        private: &'static str,
+    },
+}
+
+/// What this user sees.
+///
+/// # Errors
+/// sacctmgr or id can't be asked.
+pub fn of_this_user(release: Release) -> Result<Sees, ProgramError> {
+    let text = |program, arguments: &[&str]| {
+        run::ask(program, arguments).map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
+    };
+    let config = text("sacctmgr", &["show", "config"])?;
+    let user = text("id", &["-un"])?.trim().to_owned();
+    // `SlurmUser = slurm(64030)`; slurmdbd's own user may see everything too.
+    let is_slurms = Settings::parse(&config.replace('(', ",(")).has("SlurmUser", &user);
+    let of = format!("user={user}");
+    let level =
+        || text("sacctmgr", &["-nP", "show", "user", "where", &of, "format=adminlevel"]).unwrap_or_default();
+    if user == "root" || is_slurms || ["Operator", "Administrator"].contains(&level().trim()) {
+        return Ok(Sees::All);
+    }
+    if release >= TELLS_ITS_OWN {
+        return Ok(Sees::Perhaps(format!(
+            "'{user}' is not an accounting administrator: if slurmdbd.conf has PrivateData, which this Slurm release \
+             doesn't show, other users' jobs are missing. Run this as root to be sure"
+        )));
+    }
+    Ok(private(&config).map_or(Sees::All, |private| Sees::Some { user, private }))
+}
+
+/// What other users can't see of accounting. slurm.conf has a key of the same name, which is about slurmctld's own
+/// answers.
+fn private(config: &str) -> Option<&'static str> {
+    let settings = Settings::parse(config.split_once("SlurmDBD configuration")?.1);
+    ["jobs", "users", "accounts"].into_iter().find(|word| settings.has("PrivateData", word))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_slurmdbds_private_data_is_private_to_sacct() {
+        let config = |ours: &str, its: &str| {
+            format!(
+                "Configuration data as of x\nPrivateData = {ours}\n\nSlurmDBD configuration:\nPrivateData    = {its}\n"
+            )
+        };
+        assert_eq!(private(&config("jobs", "none")), None);
+        assert_eq!(private(&config("none", "usage,jobs")), Some("jobs"));
+        assert_eq!(private(&config("none", "accounts,events")), Some("accounts"));
+    }
+}

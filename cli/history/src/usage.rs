@@ -1,0 +1,215 @@
+//! What jobs used of their GPUs, as sacct prints it: a line for each run of a job, then one for each of its steps. No
+//! user can write into these columns.
+//!
+//! jobacct_gather samples every task's processes, every 30 s by default, and asks NVML for the memory that they have
+//! and for their utilization; it adds up GPUs (src/plugins/gpu/nvml/gpu_nvml.c, gpu_p_usage_read). slurmstepd keeps
+//! each task's highest sample, and `TRESUsageInTot` is the sum of these over the step's tasks (mgr.c,
+//! _local_jobacctinfo_aggregate, as of 23.02.3). So `gres/gpumem` is at least what the step had at once, in bytes, as
+//! far as it was sampled, and `gres/gpuutil` a highest percentage, never an average over time. Both are recorded when a
+//! step ends; a job's own line has neither. 22.05 has no such TRES.
+
+use std::io::{self, BufRead};
+
+use gpushare_slurm_text::Question;
+
+/// Between two columns.
+pub const DELIMITER: u8 = 0x1f;
+
+/// Asks for every run of every job and its steps; the caller adds the times, and [`gpushare_slurm_text::job::TIMES`].
+pub const USED: Question = (
+    "sacct",
+    &[
+        "-a",
+        "-n",
+        "-P",
+        "-D",
+        "--noconvert",
+        "--delimiter=\x1f",
+        "--format=JobIDRaw,User,Account,QOS,Partition,AllocTRES,NodeList,Start,End,State,TRESUsageInTot",
+    ],
+);
+
+gpushare::errors! {
+    /// Why the lines can't be read.
+    #[derive(Debug)]
+    pub enum UsageError {
+        NoRow(text: Vec<u8>) =>
+            "sacct printed a line that is neither a job nor a step: '{}'", text.escape_ascii();
+    } from {
+        Read(io::Error)
+    }
+}
+
+/// How much of a wrong line a message has.
+const SHOWN: usize = 80;
+/// The number of columns.
+const FIELDS: usize = 11;
+
+/// A line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Row<'t> {
+    /// The job's number.
+    pub job: u64,
+    /// The step, such as `batch` or `0`; `None` for the job itself.
+    pub step: Option<&'t [u8]>,
+    /// The job's user.
+    pub user: &'t [u8],
+    /// The account that was charged.
+    pub account: &'t [u8],
+    /// Its QOS.
+    pub qos: &'t [u8],
+    /// What it was given.
+    pub given: &'t [u8],
+    /// Its nodes, as a hostlist.
+    pub nodes: &'t [u8],
+    /// Seconds since 1970; `None` if it never started.
+    pub start: Option<u32>,
+    /// `None` while it runs.
+    pub end: Option<u32>,
+    /// Such as `CANCELLED by 2001`.
+    pub state: &'t [u8],
+    /// What a step used, such as `cpu=9,gres/gpumem=36266M,gres/gpuutil=100`.
+    pub used: &'t [u8],
+}
+
+impl<'t> Row<'t> {
+    fn of(line: &'t [u8]) -> Option<Row<'t>> {
+        let mut fields: [&[u8]; FIELDS] = [&[]; FIELDS];
+        let mut parts = line.split(|byte| *byte == DELIMITER);
+        for field in &mut fields {
+            *field = parts.next()?;
+        }
+        let [id, user, account, qos, _, given, nodes, start, end, state, used] = fields;
+        let (job, step) = match id.iter().position(|byte| *byte == b'.') {
+            Some(at) => (id.get(..at)?, Some(id.get(at + 1..)?)),
+            None => (id, None),
+        };
+        let (job, time) = (number(job)?, |text| number(text).and_then(|time| u32::try_from(time).ok()));
+        let (start, end) = (time(start).filter(|at| *at > 0), time(end).filter(|at| *at > 0));
+        let row = Row { job, step, user, account, qos, given, nodes, start, end, state, used };
+        parts.next().is_none().then_some(row)
+    }
+
+    /// The most GPU memory that the step's tasks had, in bytes; `None` if it wasn't recorded.
+    pub fn memory(&self) -> Option<u64> {
+        self.amount(b"gres/gpumem=")
+    }
+
+    /// The highest utilization of a GPU by the step's tasks, in percent, added up; `None` if it wasn't recorded.
+    pub fn utilization(&self) -> Option<u64> {
+        self.amount(b"gres/gpuutil=")
+    }
+
+    fn amount(&self, name: &[u8]) -> Option<u64> {
+        amount(self.used.split(|byte| *byte == b',').find_map(|part| part.strip_prefix(name))?)
+    }
+}
+
+fn number(digits: &[u8]) -> Option<u64> {
+    std::str::from_utf8(digits).ok()?.parse().ok()
+}
+
+/// Reads `38027657216`, and `36266M` or `35.42G`, as sacct prints numbers without `--noconvert`.
+pub fn amount(text: &[u8]) -> Option<u64> {
+    let (last, digits) = text.split_last()?;
+    let shift = match last.to_ascii_uppercase() {
+        b'K' => 10,
+        b'M' => 20,
+        b'G' => 30,
+        b'T' => 40,
+        b'P' => 50,
+        _ => return number(text),
+    };
+    let mut parts = digits.splitn(2, |byte| *byte == b'.');
+    let (whole, rest) = (number(parts.next()?)?, parts.next().unwrap_or_default());
+    // Two decimals, as sacct rounds.
+    let cents = match rest {
+        [] => 0,
+        [tenths] => number(&[*tenths])? * 10,
+        [tenths, cents, ..] => number(&[*tenths, *cents])?,
+    };
+    whole.checked_mul(1 << shift)?.checked_add((cents << shift) / 100)
+}
+
+/// Shows each line.
+///
+/// # Errors
+/// A line can't be read, or `show` fails.
+pub fn read<E: From<UsageError>>(
+    from: &mut dyn BufRead,
+    mut show: impl FnMut(&Row) -> Result<(), E>,
+) -> Result<(), E> {
+    let mut line = Vec::new();
+    loop {
+        line.clear();
+        if from.read_until(b'\n', &mut line).map_err(UsageError::Read)? == 0 {
+            return Ok(());
+        }
+        let line = line.strip_suffix(b"\n").unwrap_or(&line);
+        if !line.is_empty() {
+            let beginning = || UsageError::NoRow(line.iter().take(SHOWN).copied().collect());
+            show(&Row::of(line).ok_or_else(beginning)?)?;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Job, step, end, memory and utilization.
+    type Shown = (u64, Option<String>, Option<u32>, Option<u64>, Option<u64>);
+
+    fn all(text: &str) -> Result<Vec<Shown>, UsageError> {
+        let mut found = Vec::new();
+        read(&mut text.replace('|', "\x1f").as_bytes(), |row| {
+            let step = row.step.map(|step| String::from_utf8_lossy(step).into_owned());
+            found.push((row.job, step, row.end, row.memory(), row.utilization()));
+            Ok::<(), UsageError>(())
+        })?;
+        Ok(found)
+    }
+
+    #[test]
+    fn a_job_has_steps_and_they_have_what_was_used() {
+        let text = "7|u|a|q|p|gres/gpu=1|n1|100|200|COMPLETED|\n\
+                    7.batch||a|||gres/gpu=1|n1|100|200|COMPLETED|cpu=1,gres/gpumem=1048576,gres/gpuutil=98,mem=5\n\
+                    7.extern||a|||gres/gpu=1|n1|100|200|COMPLETED|gres/gpumem=NONE\n\n\
+                    8|u|a|q|p||None assigned|Unknown|Unknown|PENDING|\n";
+        let (step, ended) = (|name: &str| Some(name.to_owned()), Some(200));
+        let expected = [
+            (7, None, ended, None, None),
+            (7, step("batch"), ended, Some(1 << 20), Some(98)),
+            (7, step("extern"), ended, None, None),
+            (8, None, None, None, None),
+        ];
+        assert_eq!(all(text).unwrap(), expected);
+    }
+
+    #[test]
+    fn what_is_no_row_is_said() {
+        for wrong in
+            ["slurmdbd is down", "x|u|a|q|p||n|1|2|S|", "1|u|a|q|p||n|1|2|S", "1|u|a|q|p||n|1|2|S||more"]
+        {
+            let said = all(&format!("{wrong}\n")).unwrap_err().to_string();
+            assert!(said.starts_with("sacct printed a line that is neither"), "{said}");
+        }
+    }
+
+    #[test]
+    fn amounts_may_have_units() {
+        for (text, expected) in [
+            ("0", Some(0)),
+            ("38027657216", Some(38_027_657_216)),
+            ("36266M", Some(36_266 << 20)),
+            ("1.5G", Some(3 << 29)),
+            ("2.25k", Some(2304)),
+            ("18446744073709551615P", None),
+            ("NONE", None),
+            ("", None),
+            ("-1", None),
+        ] {
+            assert_eq!(amount(text.as_bytes()), expected, "{text}");
+        }
+    }
+}
