@@ -25,7 +25,7 @@ check            something is wrong
 explain          gpushare or Slurm would refuse the job
 gpu              one of the GPUs is drained or in service already
 guard            a limit is exceeded; with \-\-waiting: a job would be refused
-idle             a job is over its limit, or ended
+idle             a job exceeds its limit, or was ended
 leaks            a limit was exceeded
 metrics          something can't be read or written
 qos plan         with \-\-detailed\-exitcode: there is something to do

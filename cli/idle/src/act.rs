@@ -1,13 +1,11 @@
 //! Tells users, and ends jobs. A user's files are never touched: slurmstepd, srun or salloc prints the line in the
 //! user's own process, and MailProg sends mail as slurmctld would.
 
-use std::process::Command;
-
 use gpushare::text::time;
-use gpushare_slurm_run::run;
+use gpushare_slurm_text::running::Running;
 use gpushare_slurm_text::{Settings, settings};
 
-use crate::ask::{self, PATIENCE, Told};
+use crate::ask;
 use crate::config::{IdleAction, IdleNotify, Rule};
 use crate::decide::Step;
 
@@ -24,22 +22,16 @@ pub type Ask<'a> = &'a mut dyn FnMut(&str, &[&str]) -> Result<String, String>;
 /// # Errors
 /// It fails; the reason in a line.
 pub fn on_this_machine(program: &str, arguments: &[&str]) -> Result<String, String> {
-    if !program.starts_with('/') {
-        return ask::command(program, arguments).map_err(|error| error.to_string());
-    }
-    let mut mail = Command::new(program);
-    let answer = run::run(mail.args(arguments), PATIENCE).map_err(|error| error.to_string())?;
-    let output = run::succeeded(program, arguments, answer).map_err(|error| error.to_string())?;
-    Ok(String::from_utf8_lossy(&output).into_owned())
+    ask::command(program, arguments).map_err(|error| error.to_string())
 }
 
 /// What a user is told at a step.
-pub fn note(told: &Told, rule: &Rule, idle: u64, step: Step, node: &str) -> String {
-    let place = if told.is_here_alone() { String::new() } else { format!(" on {node}") };
+pub fn note(told: &Running, rule: &Rule, idle: u64, step: Step, node: &str) -> String {
+    let place = if told.is_on_one_node() { String::new() } else { format!(" on {node}") };
     let what =
         format!("gpushare: job {} has not used its GPUs{place} for {}", told.job.name, time::text(idle));
     match step {
-        Step::Warn(number) if rule.action != IdleAction::Warn && told.is_here_alone() => {
+        Step::Warn(number) if rule.action != IdleAction::Warn && told.is_on_one_node() => {
             let left = rule.warn.get(number).map_or(0, |at| rule.limit.saturating_sub(*at));
             format!("{what}; it will be {} in {} unless it uses one", ending(rule.action), time::text(left))
         }
@@ -61,7 +53,7 @@ fn ending(action: IdleAction) -> &'static str {
 ///
 /// # Errors
 /// Nothing was delivered.
-pub fn tell(told: &Told, note: &str, notify: IdleNotify, ask: Ask) -> Result<(), String> {
+pub fn tell(told: &Running, note: &str, notify: IdleNotify, ask: Ask) -> Result<(), String> {
     let mut result = Err(String::new());
     if notify != IdleNotify::Mail {
         result = ask("scontrol", &["notify", told.job.handle(), note]).map(drop);
@@ -76,7 +68,7 @@ pub fn tell(told: &Told, note: &str, notify: IdleNotify, ask: Ask) -> Result<(),
 }
 
 /// As slurmctld does: `MailProg -s SUBJECT USER`.
-fn mail(told: &Told, note: &str, ask: Ask) -> Result<(), String> {
+fn mail(told: &Running, note: &str, ask: Ask) -> Result<(), String> {
     let user = told.job.user.as_str();
     let plain = |c: char| c.is_alphanumeric() || "._-@+".contains(c);
     if user.is_empty() || user.starts_with('-') || !user.chars().all(plain) {
@@ -95,7 +87,7 @@ fn mail(told: &Told, note: &str, ask: Ask) -> Result<(), String> {
 ///
 /// # Errors
 /// Slurm refuses, or doesn't answer.
-pub fn end(told: &Told, action: IdleAction, ask: Ask) -> Result<&'static str, String> {
+pub fn end(told: &Running, action: IdleAction, ask: Ask) -> Result<&'static str, String> {
     let handle = told.job.handle();
     if action == IdleAction::Requeue {
         match ask("scontrol", &["requeue", handle]) {

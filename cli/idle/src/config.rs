@@ -12,7 +12,7 @@ use gpushare::text::pattern::{Case, Patterns};
 use gpushare::text::time;
 use gpushare::word::{Word, words};
 
-use crate::ask::Told;
+use gpushare_slurm_text::running::Running;
 
 words! {
     /// What happens to a job that is idle for too long.
@@ -95,7 +95,7 @@ impl Rules {
     }
 
     /// The rule for a job: that of its QOS, otherwise of its partition, otherwise the file's.
-    pub fn of(&self, told: &Told) -> Option<Rule> {
+    pub fn of(&self, told: &Running) -> Option<Rule> {
         let job = &told.job;
         let find = |lines: &[(Patterns, Option<Rule>)], name: &str, case| {
             lines

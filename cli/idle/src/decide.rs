@@ -7,7 +7,9 @@
 
 use gpushare_node::job::JobKey;
 
-use crate::ask::{Said, Told};
+use gpushare_slurm_text::running::Running;
+
+use crate::ask::Said;
 use crate::config::{IdleAction, Rule, Rules};
 
 /// The most seconds between two looks: a timer's run each minute may fail or be late.
@@ -106,7 +108,7 @@ pub fn decide(known: Option<&History>, look: &Look, said: &Said, rules: &Rules, 
     let shown = rule.as_ref().map(Rule::to_string).unwrap_or_default();
     let delivered = before.filter(|known| known.rule == shown).map(|known| known.told.clone());
     let delivered = delivered.unwrap_or_default();
-    let step = rule.as_ref().map_or(Step::None, |rule| next(rule, idle, &delivered, told.is_here_alone()));
+    let step = rule.as_ref().map_or(Step::None, |rule| next(rule, idle, &delivered, told.is_on_one_node()));
     let history = History {
         job: (look.key.id, look.key.restart),
         since: look.since,
@@ -121,7 +123,7 @@ pub fn decide(known: Option<&History>, look: &Look, said: &Said, rules: &Rules, 
 }
 
 /// What comes next under a rule: each of its times counts from when the one before it really was.
-fn next(rule: &Rule, idle: u64, told: &[u64], is_here_alone: bool) -> Step {
+fn next(rule: &Rule, idle: u64, told: &[u64], is_on_one_node: bool) -> Step {
     let time = |index: usize| rule.warn.get(index).copied().unwrap_or(rule.limit);
     let number = told.len();
     let promised = match (number.checked_sub(1), told.last()) {
@@ -132,7 +134,7 @@ fn next(rule: &Rule, idle: u64, told: &[u64], is_here_alone: bool) -> Step {
         Step::None
     } else if number < rule.warn.len() {
         Step::Warn(number)
-    } else if rule.action == IdleAction::Warn || !is_here_alone {
+    } else if rule.action == IdleAction::Warn || !is_on_one_node {
         Step::Over
     } else {
         Step::End(rule.action)
@@ -148,7 +150,7 @@ impl History {
     }
 
     /// Whether the job has been idle since the last look.
-    fn goes_on(&self, look: &Look, told: &Told, now: &Now) -> bool {
+    fn goes_on(&self, look: &Look, told: &Running, now: &Now) -> bool {
         self.start == told.job.start && self.processes == look.processes && self.age(now) <= FAR
     }
 

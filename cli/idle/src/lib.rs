@@ -1,8 +1,8 @@
 //! `gpushare idle`: one look at the jobs of this node that don't use their GPUs. A timer runs it every minute. It warns
 //! their users, and ends the jobs as gpushare.conf says (`IdleLimit` and others).
 //!
-//! Look → ask → decide → act. `look` reads NVML, `ask` asks slurmctld about jobs that look idle, `decide` decides, `act`
-//! tells users and ends jobs, `state` keeps what the next look must know. Whatever can't be read ends no job.
+//! Look → ask → decide → act: `look` reads NVML, `ask` asks slurmctld about jobs that look idle, `act` tells users and
+//! ends jobs, `state` keeps what the next look must know. Whatever can't be read ends no job.
 #![forbid(unsafe_code)]
 
 use std::fs::File;
@@ -16,6 +16,7 @@ use gpushare_machine::local;
 use gpushare_node::config::RUN_DIR;
 use gpushare_node::ledger::Ledger;
 use gpushare_slurm_run::{self as slurm, ProgramError};
+use gpushare_slurm_text::running::Running;
 use gpushare_terminal::{Answer, complain, json};
 
 mod act;
@@ -26,7 +27,7 @@ mod look;
 mod state;
 mod write;
 
-use ask::{Said, Told};
+use ask::Said;
 use config::{IdleNotify, Rule, Rules};
 use decide::{Decision, History, Look, Now, Step, Usage, decide};
 use state::{State, StateError};
@@ -34,8 +35,8 @@ use state::{State, StateError};
 /// The command line of `gpushare idle`.
 #[derive(Args)]
 #[command(
-    after_help = "Exit status: 0 no job is over its limit, 1 a job is or was, 2 something can't be read or done. Run it \
-                        as root; only gpushare-idle.timer runs it often enough."
+    after_help = "Exit status: 0 no job exceeds its limit, 1 a job exceeds it or was ended, 2 something can't be read \
+                        or done. Run it as root, by gpushare-idle.timer: it counts no time across longer gaps."
 )]
 pub struct Arguments {
     /// Tell nobody, end no job and keep nothing: print which jobs are idle, and what would be done
@@ -61,7 +62,7 @@ gpushare::errors! {
 
 /// An idle job.
 struct One {
-    told: Told,
+    told: Running,
     rule: Option<Rule>,
     idle: u64,
     warned: usize,
@@ -194,7 +195,7 @@ impl Run<'_> {
     }
 
     /// Does what was decided; the history with a warning that was delivered.
-    fn act(&mut self, told: Told, decision: Decision, notify: IdleNotify) -> Option<History> {
+    fn act(&mut self, told: Running, decision: Decision, notify: IdleNotify) -> Option<History> {
         let Decision { history, rule, step } = decision;
         let mut history = history?;
         let (mut done, mut error) = (None, None);

@@ -19,8 +19,8 @@ fn look(usage: Usage) -> Look {
     Look { key: JobKey { id: 7, restart: 0 }, since: 1000, usage, processes: vec![(4711, 5)] }
 }
 
-fn told(job: Job) -> Told {
-    Told {
+fn told(job: Job) -> Running {
+    Running {
         job: Job { nodes: 1, id: 7, name: "7".to_owned(), user: "alice".to_owned(), ..job },
         is_batch: true,
     }
@@ -119,7 +119,7 @@ fn only_a_job_whose_gpus_are_all_here_ends() {
         Job { nodes: 2, ..told(Job::default()).job },
         Job { name: "7+0".to_owned(), ..told(Job::default()).job },
     ] {
-        let said = Said::Runs(Box::new(Told { job, is_batch: true }));
+        let said = Said::Runs(Box::new(Running { job, is_batch: true }));
         let looks = each_minute(0, 20, Usage::Idle).map(|(at, usage, _)| (at, usage, said.clone()));
         assert_eq!(steps(RULE, looks)[2], (1200, Step::Over));
     }

@@ -47,7 +47,7 @@ struct Real {
     restart: u32,
     since: u64,
     gpus: Vec<u32>,
-    told: Told,
+    told: Running,
     is_busy: bool,
     pid: u32,
     suspended: bool,
@@ -88,7 +88,7 @@ impl Wanted {
         )
     }
 
-    fn grace_of(&self, told: &Told) -> u64 {
+    fn grace_of(&self, told: &Running) -> u64 {
         if told.is_batch { 0 } else { self.grace }
     }
 }
@@ -115,7 +115,7 @@ fn new_job(random: &mut Random, id: u32, now: u64) -> Real {
         // The clock of the day steps as it likes.
         since: 500_000 + random.below(now),
         gpus,
-        told: Told { job, is_batch: !random.one_in(4) },
+        told: Running { job, is_batch: !random.one_in(4) },
         is_busy: random.one_in(4),
         pid: 1000 + id,
         suspended: false,

@@ -15,7 +15,7 @@ fn a_qos_counts_before_a_partition_and_a_partition_before_the_file() {
     let limit = |qos: &str, partition: &str, user: &str, user_id| {
         let job = Job { qos: qos.to_owned(), partition: partition.to_owned(), user_id, ..Job::default() };
         let job = Job { user: user.to_owned(), ..told(job).job };
-        rules.of(&Told { job, is_batch: true }).map(|rule| (rule.limit, rule.action))
+        rules.of(&Running { job, is_batch: true }).map(|rule| (rule.limit, rule.action))
     };
     let (requeue, cancel) = (IdleAction::Requeue, IdleAction::Cancel);
     for (qos, partition, user, user_id, expected) in [
@@ -38,7 +38,7 @@ fn a_qos_counts_before_a_partition_and_a_partition_before_the_file() {
 fn an_interactive_job_has_its_grace() {
     let rules = Rules::parse(&format!("{RULE}IdleGrace=1:00:00\n")).unwrap();
     let times = |is_batch| {
-        let rule = rules.of(&Told { is_batch, ..told(Job::default()) }).unwrap();
+        let rule = rules.of(&Running { is_batch, ..told(Job::default()) }).unwrap();
         (rule.warn, rule.limit)
     };
     assert_eq!(times(true), (vec![600, 900], 1200));

@@ -25,7 +25,7 @@ fn a_user_is_told_what_comes_and_why_it_came() {
         said("cancel", Step::End(IdleAction::Cancel)),
         "gpushare: job 7 has not used its GPUs for 00:10:05 and is cancelled (IdleLimit=00:20:00)"
     );
-    let large = Told { job: Job { nodes: 2, ..job.job.clone() }, ..job.clone() };
+    let large = Running { job: Job { nodes: 2, ..job.job.clone() }, ..job.clone() };
     assert_eq!(
         note(&large, &rule("cancel"), 605, Step::Warn(0), "n1"),
         "gpushare: job 7 has not used its GPUs on n1 for 00:10:05"
@@ -63,7 +63,7 @@ fn a_line_in_the_output_or_mail_tells_the_user() {
     assert_eq!(said(IdleNotify::Both, "").0.len(), 3);
     assert!(said(IdleNotify::Both, "notify").1 && said(IdleNotify::Both, "mail").1, "one is enough");
     assert!(!said(IdleNotify::Output, "notify").1 && !said(IdleNotify::Mail, "mail").1);
-    let odd = Told { job: Job { user: "-x".to_owned(), ..job.job.clone() }, ..job.clone() };
+    let odd = Running { job: Job { user: "-x".to_owned(), ..job.job.clone() }, ..job.clone() };
     assert!(tell(&odd, "note", IdleNotify::Mail, &mut |_, _| Ok(String::new())).is_err());
 }
 
