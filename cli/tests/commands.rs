@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::process::{Command, Output};
 
-const COMMANDS: [&[&str]; 18] = [
+const COMMANDS: [&[&str]; 19] = [
     &["audit"],
     &["check"],
     &["conf", "slurm"],
@@ -15,6 +15,7 @@ const COMMANDS: [&[&str]; 18] = [
     &["gpu", "drain"],
     &["gpu", "resume"],
     &["guard"],
+    &["idle"],
     &["leaks"],
     &["metrics"],
     &["mine"],
