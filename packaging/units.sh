@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 #
-# What a package's scripts and packaging/install tell systemd about gpushare-metrics.timer, gpushare-guard.timer and
-# their services. Nothing switches a timer on but an administrator. Where no systemd runs (a container, a chroot), only
+# What a package's scripts and packaging/install tell systemd about the timers gpushare-metrics, gpushare-guard and
+# gpushare-idle and their services. Nothing switches a timer on but an administrator. Where no systemd runs (a container, a chroot), only
 # files are changed. PREFIX is the directory of the programs. For bash.
 
-units=(gpushare-metrics.timer gpushare-metrics.service gpushare-guard.timer gpushare-guard.service)
+units=(gpushare-{metrics,guard,idle}.{timer,service})
 
 # systemd looks for units nowhere else.
 has_units() { [[ $PREFIX == /usr || $PREFIX == /usr/local ]]; }
@@ -26,7 +26,7 @@ take_units() {
     tell_systemd stop "${units[@]}"
     tell_systemd reset-failed "${units[@]}" 2>/dev/null
     # What `systemctl disable` would do. There may be no systemctl.
-    for link in /etc/systemd/system/*.{wants,requires}/gpushare-{metrics,guard}.timer; do
+    for link in /etc/systemd/system/*.{wants,requires}/gpushare-{metrics,guard,idle}.timer; do
         [[ ! -L $link ]] || { rm -f "$link" || true; rmdir "${link%/*}" 2>/dev/null || true; }
     done
     for file in "${figures[@]}"; do

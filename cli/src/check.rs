@@ -40,7 +40,7 @@ mod outside;
 mod pending;
 mod plugins;
 pub mod plugstack;
-mod rules;
+pub mod rules;
 mod version;
 
 pub use drained::recount;
@@ -110,13 +110,13 @@ gpushare::errors! {
 ///
 /// # Errors
 /// The named gpushare.conf doesn't exist, no plugin is installed, or the nodes are unknown.
-pub fn run(arguments: &Arguments) -> Result<Answer, CheckError> {
+pub fn run(arguments: &Arguments, also: rules::Also) -> Result<Answer, CheckError> {
     let slurm_conf = slurm::conf();
     if let Some(wanted) = arguments.slurm {
         return Ok(answer(&plugins::for_another(wanted, &slurm_conf)?, arguments, None)?);
     }
     let conf = arguments.conf.as_deref();
-    let (mut findings, config) = rules::read(conf, &slurm_conf)?;
+    let (mut findings, config) = rules::read(conf, &slurm_conf, also)?;
     if let Some(list) = &arguments.nodes {
         let way = match (&arguments.via, &arguments.collected) {
             (_, Some(path)) => nodes::Way::Collected(path),
@@ -142,9 +142,8 @@ pub fn run(arguments: &Arguments) -> Result<Answer, CheckError> {
             fleet::Report { machine: facts(), findings: findings.iter().map(fleet::Line::of).collect() };
         return Ok(Answer::from(json::line(&report)?));
     }
-    let machine = arguments.json.then(facts);
     let reached = look.reach.slurmctld.is_ok() && look.reach.slurmdbd.is_ok();
-    let answer = answer(&findings, arguments, machine.as_ref())?;
+    let answer = answer(&findings, arguments, arguments.json.then(facts).as_ref())?;
     Ok(if reached { answer } else { Answer { status: 2, ..answer } })
 }
 

@@ -25,6 +25,7 @@ check            something is wrong
 explain          gpushare or Slurm would refuse the job
 gpu              one of the GPUs is drained or in service already
 guard            a limit is exceeded; with \-\-waiting: a job would be refused
+idle             a job exceeds its limit, or was ended
 leaks            a limit was exceeded
 metrics          something can't be read or written
 qos plan         with \-\-detailed\-exitcode: there is something to do
@@ -43,7 +44,7 @@ gpushare.conf
 The rules, beside slurm.conf or in /etc/slurm.
 .TP
 /run/gpushare
-The ledger of a node: who has which GPU.
+The ledger of a node: who has which GPU; in idle, how long jobs haven't used theirs.
 .TP
 /var/lib/gpushare/drained
 The GPUs of a node that are out of service.

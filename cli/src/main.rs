@@ -47,6 +47,8 @@ enum Command {
     Gpu(gpu::Arguments),
     /// What runs beyond a limit on GPUs, whatever way it came there; and what waits and would be refused
     Guard(guard::Arguments),
+    /// On a node, which jobs don't use their GPUs: warn their users, and end the jobs as IdleLimit and IdleAction say
+    Idle(gpushare_idle::Arguments),
     /// From accounting alone: when limits on GPU types were exceeded, by which requests, and what to ask for instead
     Leaks(gpushare_leaks::Arguments),
     /// Print this machine's metrics for Prometheus: GPUs, shares, placements and refusals
@@ -76,13 +78,14 @@ fn main() -> ExitCode {
     };
     match arguments.command {
         Command::Audit(arguments) => finish(gpushare_audit::run(&arguments), 2),
-        Command::Check(arguments) => finish(check::run(&arguments), 2),
+        Command::Check(arguments) => finish(check::run(&arguments, gpushare_idle::names), 2),
         Command::Conf(arguments) => finish(conf::run(&arguments), 2),
         // For this command, 1 is a verdict.
         Command::Explain(arguments) => finish(explain::run(arguments), 2),
         Command::Fit(arguments) => finish(gpushare_fit::run(&arguments), 2),
         Command::Gpu(arguments) => finish(gpu::run(&arguments), 2),
         Command::Guard(arguments) => finish(guard::run(&arguments), 2),
+        Command::Idle(arguments) => finish(gpushare_idle::run(&arguments), 2),
         Command::Leaks(arguments) => finish(gpushare_leaks::run(&arguments), 2),
         Command::Metrics(arguments) => finish(gpushare_metrics::run(&arguments), 1),
         Command::Mine(arguments) => finish(explain::mine::run(&arguments), 2),

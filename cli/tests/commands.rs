@@ -16,6 +16,7 @@ const COMMANDS: [&[&str]; 19] = [
     &["gpu", "drain"],
     &["gpu", "resume"],
     &["guard"],
+    &["idle"],
     &["leaks"],
     &["metrics"],
     &["mine"],

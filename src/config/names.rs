@@ -17,7 +17,7 @@ const TOP: &str = "\
     GovernedQOS GovernedPartitions GovernedAccounts GovernedGRES ForeignTypes LimitAdvice Mode \
     ExemptUsers ExemptAccounts ExemptPartitions ExemptReservations ShareReservations ShareSizes \
     ShareOnlyPartitions GpuWeight GpuPartitions MaxCPUsPerGpu MaxMemPerGpu GetUserEnv ShareGRES \
-    MemoryGRES RefusalCounts Guard";
+    MemoryGRES RefusalCounts Guard IdleWarn IdleLimit IdleAction IdleGrace IdleExemptUsers IdleNotify";
 
 /// The settings of nodes.
 const OF_NODES: &str = "\
@@ -25,12 +25,12 @@ const OF_NODES: &str = "\
     MemPerUnit Nvml NvmlTimeout Mps MpsWholeGpus MpsControl MpsDir MpsTimeout OnMpsFailure ComputeMode Overcommit \
     ForeignProcesses JobstatsDir DcgmJobMappingDir";
 
-const OF_PARTITIONS: &str = "MaxCPUsPerGpu MaxMemPerGpu";
+const OF_PARTITIONS: &str = "MaxCPUsPerGpu MaxMemPerGpu IdleWarn IdleLimit IdleAction IdleGrace";
 
 /// The keys of a `QOS=` line that gpushare itself has.
 const OF_QOSES: &str = "\
     Mode DefaultType Requeue OpenMode ArrayTasks ArrayTasksOver MaxCPUsPerGpu MaxMemPerGpu Account Users \
-    GPUs CPUs Mem Burst BurstTime BurstGraceTime";
+    GPUs CPUs Mem Burst BurstTime BurstGraceTime IdleWarn IdleLimit IdleAction IdleGrace";
 
 /// The settings of a QOS in Slurm's database that a `QOS=` line can have, each with sacctmgr's other names. The last
 /// ten are the names of 2009.

@@ -74,7 +74,7 @@ HERE = {
     "mps": [
         "docs/metrics.md", "docs/mps.md", "docs/containers.md", "docs/commands.md#gpushare audit",
         "packaging/gpushare-metrics.service",
-        "packaging/gpushare-metrics.timer", "packaging/gpushare-guard.timer",
+        "packaging/gpushare-metrics.timer", "packaging/gpushare-guard.timer", "packaging/gpushare-idle.timer",
     ],
     "packaged": ["docs/install.md", "README.md"],
     "nothing": ["docs/dev/new-slurm-release.md"],

@@ -613,7 +613,7 @@ def with_nvml(paged_mps, tmp_path_factory):
         "-fPIC",
     )
     client.install(paged_mps, fake, LIBRARY)
-    for unit in ("metrics.service", "metrics.timer", "guard.service", "guard.timer"):
+    for unit in (f"{name}.{kind}" for name in ("metrics", "guard", "idle") for kind in ("service", "timer")):
         text = (TOP / f"packaging/gpushare-{unit}").read_text()
         paged_mps.write(f"/etc/systemd/system/gpushare-{unit}", text)
     paged_mps.ok("mkdir -p /var/lib/prometheus/node-exporter; systemctl daemon-reload")

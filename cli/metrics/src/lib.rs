@@ -42,10 +42,6 @@ pub struct Arguments {
     /// Write to this file, all at once, instead of standard output; its name must end in .prom
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
-    /// Notify a job once, by scontrol notify, when it has not been seen to use one of its GPUs for this long, such as
-    /// 2:00:00
-    #[arg(long, value_name = "TIME", value_parser = idle::time)]
-    idle_note: Option<u64>,
     /// The rules [default: gpushare.conf beside slurm.conf, else /etc/slurm/gpushare.conf]
     #[arg(long, value_name = "PATH")]
     conf: Option<PathBuf>,
@@ -98,7 +94,6 @@ gpushare::errors! {
     /// What is wrong with the command line, or why nothing was written.
     #[derive(Debug)]
     pub enum MetricsError {
-        NoTime => "a time such as 2:00:00";
     } from {
         Textfile(TextfileError)
     }
@@ -112,8 +107,7 @@ pub fn run(arguments: &Arguments) -> Result<Answer, MetricsError> {
     if let Some(out) = &arguments.out {
         textfile::check_name(out)?;
     }
-    let mut facts = gather(arguments.conf.as_deref(), &Ledger::system());
-    idle::tell(&mut facts, &Ledger::system(), arguments.idle_note);
+    let facts = gather(arguments.conf.as_deref(), &Ledger::system());
     let complete = facts.is_complete();
     let before = || textfile::last_success(arguments.out.as_deref()?, text::LAST_SUCCESS);
     let success = if complete { Some(local::now()) } else { before() };

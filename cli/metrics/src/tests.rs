@@ -58,8 +58,7 @@ fn node() -> Node {
         pid,
         stuck,
     };
-    let used =
-        |id, minor, used| Used { key: JobKey { id, restart: 0 }, minor, used, looked: 5000, told: false };
+    let used = |id, minor, used| Used { key: JobKey { id, restart: 0 }, minor, used, looked: 5000 };
     gpus[0].foreign = Some(Vec::new());
     Node {
         // Two jobs here, one that is over, and one that has another GPU.

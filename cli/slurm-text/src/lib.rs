@@ -19,6 +19,7 @@ pub mod partition;
 pub mod placed;
 pub mod queue;
 pub mod record;
+pub mod running;
 pub mod sacct;
 pub mod settings;
 pub mod tres;

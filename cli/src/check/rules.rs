@@ -13,19 +13,21 @@ use super::finding::Finding;
 
 pub const ABOUT: &str = "gpushare.conf";
 
+/// Reads the keys of a part that the command can be without, and adds their names to the configuration.
+pub type Also = fn(&Path, &mut Config) -> Result<(), LoadError>;
+
+type Found = (Vec<Finding>, Config);
+
 /// Reads the file. Returns its findings and its rules; if the file is wrong, the rest is checked against the defaults.
 ///
 /// # Errors
 /// The named file doesn't exist.
-pub fn read(named: Option<&Path>, slurm_conf: &Path) -> Result<(Vec<Finding>, Config), LoadError> {
+pub fn read(named: Option<&Path>, slurm_conf: &Path, also: Also) -> Result<Found, LoadError> {
     let path = named.map_or_else(|| config::find(slurm_conf, Path::new(config::FALLBACK)), Path::to_owned);
     let shown = path.display();
-    match (Config::load(&path), named) {
-        (Ok(Some(config)), _) => {
-            let mut findings = vec![of_file(&path)];
-            findings.extend(modes(&config));
-            Ok((findings, config))
-        }
+    let whole = |mut config: Config| also(&path, &mut config).map(|()| config);
+    match (Config::load(&path).and_then(|config| config.map(whole).transpose()), named) {
+        (Ok(Some(config)), _) => Ok(([of_file(&path)].into_iter().chain(modes(&config)).collect(), config)),
         (Ok(None), Some(_)) => Err(LoadError::Missing(path)),
         (Ok(None), None) => {
             let said = format!("{shown}: there is no such file; the defaults apply here");
@@ -109,10 +111,10 @@ mod tests {
     fn a_file_that_was_named_must_be_there() {
         let gone = Path::new("/nonexistent/gpushare.conf");
         assert_eq!(
-            read(Some(gone), gone).unwrap_err().to_string(),
+            read(Some(gone), gone, |_, _| Ok(())).unwrap_err().to_string(),
             "/nonexistent/gpushare.conf: there is no such file"
         );
-        assert!(read(None, Path::new("/nonexistent/slurm.conf")).is_ok());
+        assert!(read(None, Path::new("/nonexistent/slurm.conf"), |_, _| Ok(())).is_ok());
     }
 
     #[test]

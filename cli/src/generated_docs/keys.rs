@@ -217,7 +217,8 @@ fn the_tables_of_the_docs_have_the_keys() {
 /// A value of a key with fixed words is one of those that the table names, and no other.
 #[test]
 fn the_words_of_the_table_are_those_of_the_code() {
-    let refused = |name: &str, value: &str| match Config::parse(&format!("{name}={value}")) {
+    let parse = |text: &str| Config::parse(text).and(gpushare_idle::config::Rules::parse(text));
+    let refused = |name: &str, value: &str| match parse(&format!("{name}={value}")) {
         Err(error) => match error.problem {
             Problem::BadValue { allowed, .. } => Some(allowed),
             _ => None,

@@ -1,7 +1,7 @@
 //! What `gpushare metrics` shows and no entry says, in two files:
 //!
 //! - `counts`: how many shares and GPUs this node's prologs have given since it booted ([`count`](super::count)).
-//! - `used`: when jobs last used their GPUs, a line `JOB RESTART MINOR USED LOOKED TOLD` for each job and GPU. Each
+//! - `used`: when jobs last used their GPUs, a line `JOB RESTART MINOR USED LOOKED` for each job and GPU. Each
 //!   `gpushare metrics` that root runs rewrites it, so the times are only as exact as that command is frequent.
 
 use std::io;
@@ -50,8 +50,6 @@ pub struct Used {
     pub used: u64,
     /// When `gpushare metrics` last checked.
     pub looked: u64,
-    /// Whether its user was told that the job hasn't used the GPU since.
-    pub told: bool,
 }
 
 impl Used {
@@ -80,7 +78,7 @@ pub fn after_look(
             continue;
         };
         let (key, minor) = (entry.key, gpu.number.minor);
-        let new = Used { key, minor, used: entry.since, looked: now, told: false };
+        let new = Used { key, minor, used: entry.since, looked: now };
         all.push(match before {
             _ if jobs.contains(&entry.key.id) => Used { used: now, ..new },
             Some(before) => Used { looked: now, ..before },
@@ -101,8 +99,8 @@ pub fn used(ledger: &Ledger) -> Vec<Used> {
 /// The lock is taken, or the file can't be written.
 pub fn note_used(ledger: &Ledger, all: &[Used], wait: Duration) -> Result<(), LedgerError> {
     let line = |one: &Used| {
-        let Used { key, minor, used, looked, told } = one;
-        format!("{} {} {minor} {used} {looked} {}\n", key.id, key.restart, u8::from(*told))
+        let Used { key, minor, used, looked } = one;
+        format!("{} {} {minor} {used} {looked}\n", key.id, key.restart)
     };
     ledger.lock(wait)?.write_note(&ledger.dir.join(USED), &all.iter().map(line).collect::<String>())
 }
@@ -112,7 +110,7 @@ fn read(line: &str) -> Option<Used> {
     let mut number = || words.next()?.parse::<u64>().ok();
     let mut small = || number()?.try_into().ok();
     let (key, minor) = (JobKey { id: small()?, restart: small()? }, small()?);
-    let used = Used { key, minor, used: number()?, looked: number()?, told: number()? != 0 };
+    let used = Used { key, minor, used: number()?, looked: number()? };
     words.next().is_none().then_some(used)
 }
 
@@ -173,11 +171,9 @@ mod tests {
         let idle = |known: &[Used]| known.iter().map(Used::idle).collect::<Vec<_>>();
         let first = after_look(&[], &entries, |_| Some(vec![8]), 1060);
         assert_eq!(idle(&first), [60, 60, 0]);
-        let told: Vec<Used> = first.iter().map(|used| Used { told: true, ..*used }).collect();
         let on_the_first = |gpu: &Gpu| Some(if gpu.number.minor == 0 { vec![7] } else { Vec::new() });
-        let second = after_look(&told, &entries, on_the_first, 1120);
+        let second = after_look(&first, &entries, on_the_first, 1120);
         assert_eq!(idle(&second), [0, 120, 60]);
-        assert_eq!(second.iter().map(|used| used.told).collect::<Vec<_>>(), [false, true, true]);
         let unknown = after_look(&second, &entries, |_| None, 1180);
         assert_eq!(unknown, second, "who can't look sees no idleness");
         assert_eq!(idle(&after_look(&[], &entries, |_| None, 1180)), []);
@@ -190,11 +186,10 @@ mod tests {
         let (dir, ledger) = ledger();
         assert_eq!(used(&ledger), []);
         let all = after_look(&[], &[entry(7, 3, &[0, 5])], |_| Some(Vec::new()), 1060);
-        let all = [all[0], Used { told: true, ..all[1] }];
         note_used(&ledger, &all, Duration::from_secs(5)).unwrap();
         assert_eq!(used(&ledger), all);
         let path = dir.path().join("gpushare/used");
-        std::fs::write(&path, "7 3 0 1000 1060 0\n7 3 0 1000 1060 0 1\n-1 3 0 1 1 0\n\nx").unwrap();
+        std::fs::write(&path, "7 3 0 1000 1060\n7 3 0 1000 1060 0\n-1 3 0 1 1\n\nx").unwrap();
         assert_eq!(used(&ledger), [all[0]]);
         std::fs::remove_file(&path).unwrap();
         std::os::unix::fs::symlink("/etc/passwd", &path).unwrap();

@@ -301,11 +301,12 @@ fn nodes_have_settings_of_their_own() {
     assert_eq!(most("UnitsPerGpu=80\nNodeName=a Placement=off"), None);
 }
 
-/// The parser's list of a kind of line has the keys of the sections, and no others.
+/// The parser's list of a kind of line has the keys of the sections, and no others but those of `gpushare idle`, whose
+/// own test has them.
 #[test]
 fn every_name_is_the_key_of_a_section() {
     for record in [None, Some(Record::Qos), Some(Record::Partition), Some(Record::Node)] {
-        for key in all(record) {
+        for key in all(record).into_iter().filter(|key| !key.starts_with("Idle")) {
             // Each key refuses one of these at least.
             let refused = [",", ";"].into_iter().any(|value| {
                 let text = match record {

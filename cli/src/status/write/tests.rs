@@ -230,8 +230,7 @@ fn foreign_processes_and_idle_jobs_are_shown() {
     ];
     let mut status = measured();
     status.gpus[0].foreign = Some(foreign);
-    let used =
-        |id, minor| Used { key: JobKey { id, restart: 1 }, minor, used: 2000, looked: 2065, told: false };
+    let used = |id, minor| Used { key: JobKey { id, restart: 1 }, minor, used: 2000, looked: 2065 };
     // Uses of an earlier start, and of a GPU that the job doesn't have.
     let other = Used { key: JobKey { id: 9, restart: 0 }, ..used(9, 1) };
     status.used = vec![used(7, 0), used(9, 0), other];

@@ -1,0 +1,100 @@
+//! Tells users, and ends jobs. A user's files are never touched: slurmstepd, srun or salloc prints the line in the
+//! user's own process, and MailProg sends mail as slurmctld would.
+
+use gpushare::text::time;
+use gpushare_slurm_text::running::Running;
+use gpushare_slurm_text::{Settings, settings};
+
+use crate::ask;
+use crate::config::{IdleAction, IdleNotify, Rule};
+use crate::decide::Step;
+
+/// What scontrol says of a job that can't be requeued: `--no-requeue`, `JobRequeue=0`; salloc's and srun's (Slurm's
+/// src/common/slurm_errno.c, the same from 22.05 to 26.05).
+const NEVER_REQUEUED: [&str; 2] =
+    ["Requested operation is presently disabled", "Only batch jobs are accepted"];
+
+/// Runs one of Slurm's commands; of mail, the program is MailProg.
+pub type Ask<'a> = &'a mut dyn FnMut(&str, &[&str]) -> Result<String, String>;
+
+/// Runs it on this machine.
+///
+/// # Errors
+/// It fails; the reason in a line.
+pub fn on_this_machine(program: &str, arguments: &[&str]) -> Result<String, String> {
+    ask::command(program, arguments).map_err(|error| error.to_string())
+}
+
+/// What a user is told at a step.
+pub fn note(told: &Running, rule: &Rule, idle: u64, step: Step, node: &str) -> String {
+    let place = if told.is_on_one_node() { String::new() } else { format!(" on {node}") };
+    let what =
+        format!("gpushare: job {} has not used its GPUs{place} for {}", told.job.name, time::text(idle));
+    match step {
+        Step::Warn(number) if rule.action != IdleAction::Warn && told.is_on_one_node() => {
+            let left = rule.warn.get(number).map_or(0, |at| rule.limit.saturating_sub(*at));
+            format!("{what}; it will be {} in {} unless it uses one", ending(rule.action), time::text(left))
+        }
+        Step::End(action) => {
+            format!("{what} and is {} (IdleLimit={})", ending(action), time::text(rule.limit))
+        }
+        _ => what,
+    }
+}
+
+fn ending(action: IdleAction) -> &'static str {
+    match action {
+        IdleAction::Requeue => "requeued, or cancelled if it can't be requeued,",
+        IdleAction::Warn | IdleAction::Cancel => "cancelled",
+    }
+}
+
+/// Tells a user; with `both`, one of the two is enough.
+///
+/// # Errors
+/// Nothing was delivered.
+pub fn tell(told: &Running, note: &str, notify: IdleNotify, ask: Ask) -> Result<(), String> {
+    let mut result = Err(String::new());
+    if notify != IdleNotify::Mail {
+        result = ask("scontrol", &["notify", told.job.handle(), note]).map(drop);
+    }
+    if notify != IdleNotify::Output {
+        result = match (result, mail(told, note, ask)) {
+            (Ok(()), _) | (_, Ok(())) => Ok(()),
+            (Err(one), Err(other)) => Err([one, other].join(" ").trim().to_owned()),
+        };
+    }
+    result
+}
+
+/// As slurmctld does: `MailProg -s SUBJECT USER`.
+fn mail(told: &Running, note: &str, ask: Ask) -> Result<(), String> {
+    let user = told.job.user.as_str();
+    let plain = |c: char| c.is_alphanumeric() || "._-@+".contains(c);
+    if user.is_empty() || user.starts_with('-') || !user.chars().all(plain) {
+        return Err(format!("no mail to user '{}'", user.escape_debug()));
+    }
+    let (program, arguments) = settings::SETTINGS;
+    let settings = Settings::parse(&ask(program, arguments)?);
+    let program = settings.get("MailProg");
+    if !program.starts_with('/') {
+        return Err("slurm.conf has no MailProg".to_owned());
+    }
+    ask(program, &["-s", note, user]).map(drop)
+}
+
+/// Ends a job; what was done.
+///
+/// # Errors
+/// Slurm refuses, or doesn't answer.
+pub fn end(told: &Running, action: IdleAction, ask: Ask) -> Result<&'static str, String> {
+    let handle = told.job.handle();
+    if action == IdleAction::Requeue {
+        match ask("scontrol", &["requeue", handle]) {
+            Ok(_) => return Ok("requeued"),
+            Err(error) if !NEVER_REQUEUED.iter().any(|why| error.contains(why)) => return Err(error),
+            Err(_) => {}
+        }
+    }
+    ask("scancel", &[handle]).map(|_| "cancelled")
+}

@@ -1,0 +1,81 @@
+//! The report as text and as JSON.
+
+use std::fmt::Write;
+
+use gpushare::text::time;
+use gpushare::word::Word;
+use gpushare_terminal::clean;
+use serde::Serialize;
+
+use crate::One;
+use crate::decide::Step;
+
+/// Without a rule there is nothing to say about a job; a run that changes something lists only what it did.
+pub(crate) fn text(all: &[One], is_dry: bool) -> String {
+    let mut out = String::new();
+    for one in all {
+        let (Some(rule), true) = (&one.rule, is_dry || one.step != Step::None) else { continue };
+        let job = format!("job {} of {}", clean(&one.told.job.name), clean(&one.told.job.user));
+        let done = match (&one.error, one.done, one.step) {
+            (Some(error), ..) => format!("not {}: {}", one.what(), clean(error)),
+            (None, Some(done), _) => done.to_owned(),
+            (None, None, Step::None) => format!("{} of {} warnings", one.warned, rule.warn.len()),
+            (None, None, Step::Over) => "over its limit".to_owned(),
+            (None, None, _) => format!("would be {}", one.what()),
+        };
+        let _ = writeln!(out, "{job}: idle for {}, {rule}: {done}", time::text(one.idle));
+    }
+    out
+}
+
+#[derive(Serialize)]
+pub(crate) struct Object<'r> {
+    node: &'r str,
+    dry_run: bool,
+    jobs: Vec<Job<'r>>,
+}
+
+#[derive(Serialize)]
+struct Job<'r> {
+    id: u32,
+    job: &'r str,
+    user: &'r str,
+    qos: &'r str,
+    partition: &'r str,
+    idle: u64,
+    warn: &'r [u64],
+    limit: Option<u64>,
+    action: Option<&'static str>,
+    warned: usize,
+    step: &'static str,
+    done: Option<&'static str>,
+    error: Option<&'r str>,
+}
+
+pub(crate) fn object<'r>(node: &'r str, all: &'r [One], dry_run: bool) -> Object<'r> {
+    let jobs = all.iter().map(|one| {
+        let job = &one.told.job;
+        let rule = one.rule.as_ref();
+        Job {
+            id: job.id,
+            job: &job.name,
+            user: &job.user,
+            qos: &job.qos,
+            partition: &job.partition,
+            idle: one.idle,
+            warn: rule.map(|rule| rule.warn.as_slice()).unwrap_or_default(),
+            limit: rule.map(|rule| rule.limit),
+            action: rule.map(|rule| rule.action.word()),
+            warned: one.warned,
+            step: match one.step {
+                Step::None => "none",
+                Step::Warn(_) => "warn",
+                Step::Over => "over",
+                Step::End(action) => action.word(),
+            },
+            done: one.done,
+            error: one.error.as_deref(),
+        }
+    });
+    Object { node, dry_run, jobs: jobs.collect() }
+}
