@@ -1,6 +1,7 @@
 //! Partitions and reservations, from `scontrol -o show`.
 
 use gpushare::submit::policy::DefaultMemory;
+use gpushare::text::time;
 
 use crate::settings::default_memory;
 use crate::{Question, value, words};
@@ -33,6 +34,10 @@ pub struct Partition {
     pub least_loaded: bool,
     /// `Alternate`, perhaps empty, if it takes no jobs.
     pub passes_to: Option<String>,
+    /// `DefaultTime` in minutes, if it has one.
+    pub default_time: Option<u64>,
+    /// `MaxTime` in minutes; `None` if it is unlimited.
+    pub max_time: Option<u64>,
 }
 
 impl Partition {
@@ -47,6 +52,7 @@ impl Partition {
         // slurmctld ignores case here, and its database has small letters.
         let takes_none = matches!(value(line, "State"), Some("DRAIN" | "INACTIVE"));
         let alternate = value(line, "Alternate").filter(|name| *name != "NONE").unwrap_or_default();
+        let minutes = |key| value(line, key).and_then(time::seconds).map(|seconds| seconds / 60);
         let own = named("QoS").pop().map(|name| name.to_ascii_lowercase());
         Some(Partition {
             name,
@@ -60,6 +66,8 @@ impl Partition {
             whole_nodes: value(line, "OverSubscribe") == Some("EXCLUSIVE"),
             least_loaded: value(line, "LLN") == Some("YES"),
             passes_to: takes_none.then(|| alternate.to_owned()),
+            default_time: minutes("DefaultTime"),
+            max_time: minutes("MaxTime"),
         })
     }
 
@@ -116,6 +124,9 @@ mod tests {
         let none = with("AllowQos=ALL QoS=N/A OverSubscribe=NO Default=NO TRESBillingWeights=(null)");
         assert_eq!(none, Partition { name: "p".to_owned(), ..Partition::default() });
         assert!(!with("TRESBillingWeights=GRES/gpu=2").bills_types());
+        let times = |text| (with(text).default_time, with(text).max_time);
+        assert_eq!(times("DefaultTime=01:00:00 MaxTime=7-00:00:00"), (Some(60), Some(10_080)));
+        assert_eq!(times("DefaultTime=NONE MaxTime=UNLIMITED"), (None, None));
         for (text, expected) in [
             ("Alternate=q State=UP", None),
             ("Alternate=q State=DOWN", None),

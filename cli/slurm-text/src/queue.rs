@@ -19,7 +19,7 @@ pub const QUEUE: Question = (
         "-O",
         "JobID:|,ArrayJobID:|,ArrayTaskID:|,HetJobID:|,HetJobOffset:|,UserID:|,UserName:|,Account:|,Partition:|,QOS:|,\
          State:|,Reason:|,NumNodes:|,StartTime:|,EndTime:|,NodeList:|,tres-alloc:|,tres-per-node:|,tres-per-job:|,\
-         tres-per-task:|,tres-per-socket:|",
+         tres-per-task:|,tres-per-socket:|,TimeLimit:|,TimeLeft:|",
     ],
 );
 
@@ -73,6 +73,10 @@ pub struct Row {
     pub per_job: String,
     /// It requests something per task or socket.
     pub per_other: bool,
+    /// Its time limit in minutes; `None` if it has none. Of a waiting job that names none, its partition's `MaxTime`.
+    pub time_limit: Option<u64>,
+    /// How many seconds of it are left.
+    pub time_left: Option<u64>,
 }
 
 impl Row {
@@ -133,6 +137,8 @@ pub fn row(line: &str) -> Option<Row> {
     let (state, reason, nodes) = (word()?, word()?, word()?);
     let (start, end, node_list, tres) = (word()?, word()?, word()?, word()?);
     let (per_node, per_job, per_task, per_socket) = (word()?, word()?, word()?, word()?);
+    let mut seconds = || columns.next().and_then(gpushare::text::time::seconds);
+    let (time_limit, time_left) = (seconds().map(|seconds| seconds / 60), seconds());
     Some(Row {
         id,
         array,
@@ -154,6 +160,8 @@ pub fn row(line: &str) -> Option<Row> {
         per_node: said(&per_node).unwrap_or_default(),
         per_job: said(&per_job).unwrap_or_default(),
         per_other: said(&per_task).or(said(&per_socket)).is_some_and(|text| !text.is_empty()),
+        time_limit,
+        time_left,
     })
 }
 
@@ -249,14 +257,15 @@ mod tests {
     #[test]
     fn lines_of_squeue_are_read() {
         let text = "5|5|1-5%2|N/A|N/A|2001|alice|below|p,q|normal|PENDING|QOSGrpGRES|1-2|2027-11-24T19:44:58|N/A||\
-                    cpu=1,mem=1.50G,node=1,gres/gpu=2,gres/gpu:a40=2|gres/gpu:a40:2|N/A|N/A|N/A|\n\
-                    9|9|N/A|8|1|2002|bob|acct|p|q|RUNNING|None|1|2026-11-24T19:44:58|N/A|n1|cpu=1||N/A|cpu:2|N/A|\nslurm\n";
+                    cpu=1,mem=1.50G,node=1,gres/gpu=2,gres/gpu:a40=2|gres/gpu:a40:2|N/A|N/A|N/A|1-00:30:00|1:40|\n\
+                    9|9|N/A|8|1|2002|bob|acct|p|q|RUNNING|None|1|2026-11-24T19:44:58|N/A|n1|cpu=1||N/A|cpu:2|N/A|UNLIMITED|NOT_SET|\nslurm\n";
         let rows: Vec<Row> = text.lines().filter_map(row).collect();
         let [array, component] = rows.as_slice() else { panic!("{rows:?}") };
         assert_eq!((array.name().as_str(), array.first_partition(), array.nodes), ("5_[1-5%2]", "p", 1));
         assert_eq!(array.expected_start().as_deref(), Some("2027-11-24T19:44:58"));
         assert_eq!((array.tres["mem"], array.tres["gres/gpu:a40"]), (1536, 2));
         assert_eq!((component.name().as_str(), component.het), ("8+1", Some((8, 1))));
+        assert_eq!((array.time_limit, array.time_left, component.time_limit), (Some(1470), Some(100), None));
         assert!(component.counts() && component.per_other && !array.per_other && !array.counts());
     }
 }

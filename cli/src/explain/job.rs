@@ -13,17 +13,21 @@ use gpushare_slurm_run::{ProgramError, Snapshot, ask, host, run};
 
 mod id;
 mod limits;
+mod minutes;
 mod place;
 mod reason;
 mod records;
 mod smaller;
+mod spent;
+mod words;
 mod write;
 
 pub use id::JobId;
 pub use limits::Limit;
+use limits::Verdict;
 use place::Place;
 use smaller::Smaller;
-pub use write::in_use;
+pub use words::in_use;
 
 /// More tasks of an array than a person would read.
 const MOST: usize = 8;
@@ -51,6 +55,8 @@ enum What {
         asks: queue::Tres,
         limits: Vec<Limit>,
         smaller: Option<Smaller>,
+        /// The longest time limit, in minutes, that limits on minutes would let start now.
+        shorter: Option<u64>,
         /// What is unknown.
         notes: Vec<String>,
     },
@@ -142,11 +148,13 @@ fn one(row: &Row, rows: &[Row], options: Options, snapshot: &Snapshot) -> Result
 fn waits(row: &Row, rows: &[Row], snapshot: &Snapshot) -> Result<What, ProgramError> {
     let (mut known, mut notes) = records::read(row, snapshot)?;
     known.nodes = snapshot.nodes().ok().map(|nodes| records::of_nodes(row, nodes));
-    let limits = limits::concerning(row, &known, rows);
+    let mut limits = limits::concerning(row, &known, rows);
+    if let Err(reason) = spent::add_users(&mut limits, &known) {
+        notes.push(format!("can't tell who used the minutes: {reason}"));
+    }
     notes.extend(row.partition.contains(',').then(|| {
         format!("it may start in any of the partitions {}; the limits are those in the first", row.partition)
     }));
-    notes.extend(reason::note(&row.reason));
     let never = limits.iter().any(Limit::is_never);
     Ok(What::Waits {
         reason: row.reason.clone(),
@@ -154,6 +162,7 @@ fn waits(row: &Row, rows: &[Row], snapshot: &Snapshot) -> Result<What, ProgramEr
         expected: row.expected_start().filter(|_| !never && !reason::is_held(&row.reason)),
         asks: row.tres.clone(),
         smaller: smaller::of(row, &limits),
+        shorter: smaller::longest(&limits),
         limits,
         notes,
     })
@@ -222,6 +231,8 @@ pub struct Above {
     pub tres: queue::Tres,
     /// gpushare itself already warns about the GPUs (GS114).
     pub is_warned: bool,
+    /// `--time` in minutes; slurm.h's INFINITE is no limit.
+    pub time: Option<u32>,
 }
 
 /// What a limit that is lower than a request means for it.
@@ -237,19 +248,32 @@ pub enum Beyond {
 /// # Errors
 /// slurmctld can't be asked.
 pub fn above(job: Above, snapshot: &Snapshot) -> Result<Vec<Beyond>, ProgramError> {
-    let Above { user_id, user, account, partition, qos, nodes, tres, is_warned } = job;
-    let row = Row { user_id, user, account, partition, qos, nodes, tres, ..Row::default() };
+    let Above { user_id, user, account, partition, qos, nodes, tres, is_warned, time } = job;
+    let place = snapshot.partitions()?.iter().find(|one| one.name == partition);
+    let of_place = place.and_then(|place| place.default_time.or(place.max_time));
+    let time_limit = time.map_or(of_place, |time| Some(time.into()));
+    let row = Row { user_id, user, account, partition, qos, nodes, tres, time_limit, ..Row::default() };
     let (known, _) = records::read(&row, snapshot)?;
-    let limits = limits::concerning(&row, &known, &[]);
+    let mut limits = limits::concerning(&row, &known, &[]);
+    spent::add_users(&mut limits, &known)?;
     let is_said = |limit: &&Limit| is_warned && limit.is_of_qos && limit.tres.starts_with("gres/");
     // The flag of either QOS makes Slurm test all limits for the job alone (Slurm: `acct_policy_validate`).
     let denies = known.qoses.iter().any(|record| record.denies(snapshot.qoses().unwrap_or_default()));
-    let above = limits.iter().filter(|limit| limit.is_never());
     let one = |limit: &Limit| {
-        if denies && limit.tres != "jobs" {
-            return Some(Beyond::Refused(write::above(limit, "the QOS has DenyOnLimit")));
+        let is_of_minutes = limit.minutes.is_some();
+        // A job without --time gets one that limits on minutes allow.
+        let is_beyond =
+            if is_of_minutes { time.is_some() && limit.asks > limit.limit } else { limit.is_never() };
+        match limit.verdict {
+            _ if denies && is_beyond && limit.tres != "jobs" => {
+                Some(Beyond::Refused(words::above(limit, "the QOS has DenyOnLimit")))
+            }
+            Verdict::Never => {
+                (!is_said(&limit)).then(|| Beyond::Waits(words::above(limit, "the job waits forever")))
+            }
+            Verdict::Waits { .. } if is_of_minutes => words::answer(limit).map(Beyond::Waits),
+            _ => None,
         }
-        (!is_said(&limit)).then(|| Beyond::Waits(write::above(limit, "the job waits forever")))
     };
-    Ok(above.filter_map(one).collect())
+    Ok(limits.iter().filter_map(one).collect())
 }

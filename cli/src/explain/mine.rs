@@ -10,8 +10,8 @@ use gpushare_slurm_text::{Association, Node, Partition};
 use serde::Serialize;
 
 use super::error::ExplainError;
+use super::identity;
 use super::job::{Limit, on_gres};
-use super::{identity, settings};
 use gpushare_judge::accounting::Database;
 use gpushare_judge::options::{self, Source};
 use gpushare_judge::submission::Submission;
@@ -73,9 +73,10 @@ struct MyQos {
 /// Slurm can't be asked, or knows no account of the user's.
 pub fn run(arguments: &Arguments) -> Result<Answer, ExplainError> {
     let config = local::config(arguments.conf.as_deref())?.unwrap_or_default();
-    let settings = settings()?;
+    let snapshot = Snapshot::default();
+    let settings = snapshot.settings()?;
     let (user, user_id) = identity(arguments.user.as_deref())?;
-    let (snapshot, rows, mut accounts) = (Snapshot::default(), super::job::queued(Row::counts)?, Vec::new());
+    let (rows, mut accounts) = (super::job::queued(Row::counts)?, Vec::new());
     let counted = settings.list("AccountingStorageTRES");
     let cluster = settings.get("ClusterName");
     let asking = Asking {
@@ -95,7 +96,7 @@ pub fn run(arguments: &Arguments) -> Result<Answer, ExplainError> {
         for qos in &one.qoses {
             let partitions = snapshot.partitions().unwrap_or_default();
             let any = place(one, qos, partitions, |_| true);
-            let row = any_job((&user, user_id), one, qos, &settings, any.as_ref());
+            let row = any_job((&user, user_id), one, qos, settings, any.as_ref());
             let limits = on_gres(&row, &rows, &snapshot)?;
             let nodes = snapshot.nodes().unwrap_or_default();
             let where_is = |gres: &str| place(one, qos, partitions, |partition| has(partition, gres, nodes));
@@ -183,6 +184,7 @@ fn any_job(
         partition: place.map(|place| place.partition.clone()).unwrap_or_default(),
         qos: qos.to_owned(),
         nodes: 1,
+        time_limit: Some(1),
         tres: counted.map(|name| (name.to_ascii_lowercase(), 1)).collect::<BTreeMap<_, _>>(),
         ..Row::default()
     }

@@ -35,6 +35,7 @@ pub fn above(
         nodes: request.min_nodes.unwrap_or(1).into(),
         tres: asked(request),
         is_warned: remarks.iter().any(is_advice),
+        time: request.batch.and_then(|batch| batch.time_limit),
     };
     job::above(place, snapshot).unwrap_or_default()
 }
