@@ -200,7 +200,8 @@ fn judge(words: &[Vec<u8>], user: Option<&str>, conf: Option<&Path>) -> Result<A
             let (mut refused, mut notes) = (None, Vec::new());
             let qos = wording::qos(&request, &database).map(String::from_utf8_lossy);
             let above = |qos: &str| outlook::above(&request, qos, &database, &acceptance.remarks, &snapshot);
-            for line in qos.into_iter().flat_map(|qos| above(&qos)) {
+            let unwelcome = |qos: &str| outlook::unwelcome(&request, qos, &database, &snapshot);
+            for line in qos.into_iter().flat_map(|qos| unwelcome(&qos).into_iter().chain(above(&qos))) {
                 match line {
                     Beyond::Refused(why) if refused.is_none() => refused = Some(why),
                     Beyond::Refused(why) | Beyond::Waits(why) => notes.push(why),

@@ -63,7 +63,8 @@ impl Partition {
             denied,
             own,
             memory: default_memory(|key| value(line, key).unwrap_or_default()),
-            whole_nodes: value(line, "OverSubscribe") == Some("EXCLUSIVE"),
+            whole_nodes: value(line, "OverSubscribe") == Some("EXCLUSIVE")
+                || is_exclusive(line) == Some(true),
             least_loaded: value(line, "LLN") == Some("YES"),
             passes_to: takes_none.then(|| alternate.to_owned()),
             default_time: minutes("DefaultTime"),
@@ -83,6 +84,16 @@ impl Partition {
             |weight: &String| weight.to_ascii_lowercase().starts_with("gres/") && weight.contains(':');
         self.billing.iter().any(is_type)
     }
+}
+
+/// Whether a job's record says that it gets whole nodes.
+pub fn takes_whole_nodes(job: &str) -> bool {
+    is_exclusive(job).unwrap_or_else(|| value(job, "OverSubscribe") == Some("NO"))
+}
+
+/// What 26.05 says in a word of its own.
+fn is_exclusive(line: &str) -> Option<bool> {
+    value(line, "Exclusive").map(|how| ["NODE", "TOPO"].contains(&how))
 }
 
 /// Reads all partitions.
@@ -136,6 +147,15 @@ mod tests {
             assert_eq!(with(text).passes_to.as_deref(), expected, "{text}");
         }
         assert!(read("No partitions\n").is_empty());
+        assert!(with("Exclusive=NODE OverSubscribe=NO").whole_nodes && !with("Exclusive=USER").whole_nodes);
+        for (job, whole) in [
+            ("OverSubscribe=NO", true),
+            ("OverSubscribe=OK", false),
+            ("OverSubscribe=NO Exclusive=NO", false),
+            ("OverSubscribe=NO Exclusive=NODE", true),
+        ] {
+            assert_eq!(takes_whole_nodes(job), whole, "{job}");
+        }
     }
 
     #[test]

@@ -4,6 +4,7 @@
 
 use std::path::Path;
 
+use gpushare_slurm_text::partition::takes_whole_nodes;
 use gpushare_slurm_text::queue::{self, Row};
 use gpushare_slurm_text::{State, sacct};
 use serde::Serialize;
@@ -87,8 +88,8 @@ pub struct Options<'a> {
 /// # Errors
 /// Slurm can't be asked.
 pub fn explain(id: &JobId, options: Options) -> Result<Option<String>, ExplainError> {
-    // Limits count running jobs; of pending and finished jobs, only the requested ones matter.
-    let rows = queued(|row| id.names(row) || row.counts())?;
+    // Limits count running jobs, and waiting ones may go first; of finished jobs, only the requested ones matter.
+    let rows = queued(|row| id.names(row) || !row.is_over())?;
     let all: Vec<&Row> = rows.iter().filter(|row| id.names(row)).collect();
     if all.is_empty() {
         let mut over = over(id)?;
@@ -116,7 +117,7 @@ fn some(all: &[&Row], rows: &[Row], options: Options) -> Result<String, ExplainE
 /// Slurm can't be asked.
 pub fn waiting(user_id: u32, options: Options) -> Result<String, ExplainError> {
     let waits = |row: &Row| row.user_id == user_id && !row.is_over() && !row.has_nodes();
-    let rows = queued(|row| waits(row) || row.counts())?;
+    let rows = queued(|row| !row.is_over())?;
     let mut all: Vec<&Row> = rows.iter().filter(|row| waits(row)).collect();
     all.sort_by_key(|row| row.id); // the others may wait for the oldest
     if all.is_empty() && !options.json {
@@ -146,12 +147,28 @@ fn one(row: &Row, rows: &[Row], options: Options, snapshot: &Snapshot) -> Result
 }
 
 fn waits(row: &Row, rows: &[Row], snapshot: &Snapshot) -> Result<What, ProgramError> {
+    let record = ask("scontrol", &["-o", "show", "job", &row.id.to_string()]).unwrap_or_default();
+    let (is_whole, mut whole) = (takes_whole_nodes(&record), row.clone());
+    if let (true, Ok(nodes)) = (is_whole, snapshot.nodes()) {
+        records::whole_nodes(&mut whole, nodes);
+    }
+    let row = &whole;
     let (mut known, mut notes) = records::read(row, snapshot)?;
     known.nodes = snapshot.nodes().ok().map(|nodes| records::of_nodes(row, nodes));
     let mut limits = limits::concerning(row, &known, rows);
     if let Err(reason) = spent::add_users(&mut limits, &known) {
         notes.push(format!("can't tell who used the minutes: {reason}"));
     }
+    let before = rows.iter().filter(|other| row.priority > 0 && other.goes_before(row)).count();
+    let is_part = rows.iter().any(|other| other.starts_with(row));
+    notes.extend(
+        is_part
+            .then(|| "what it asks for includes the job's other components, which start with it".to_owned()),
+    );
+    notes.extend((before > 0).then(|| {
+        let (jobs, have) = if before == 1 { ("job", "has") } else { ("jobs", "have") };
+        format!("{before} waiting {jobs} in its partition {have} a higher priority, and may take what is free first")
+    }));
     notes.extend(row.partition.contains(',').then(|| {
         format!("it may start in any of the partitions {}; the limits are those in the first", row.partition)
     }));
@@ -161,7 +178,8 @@ fn waits(row: &Row, rows: &[Row], snapshot: &Snapshot) -> Result<What, ProgramEr
         because: reason::plain(&row.reason),
         expected: row.expected_start().filter(|_| !never && !reason::is_held(&row.reason)),
         asks: row.tres.clone(),
-        smaller: smaller::of(row, &limits),
+        // Options alone don't make these smaller.
+        smaller: smaller::of(row, &limits).filter(|_| !is_whole && !is_part),
         shorter: smaller::longest(&limits),
         limits,
         notes,
@@ -229,6 +247,8 @@ pub struct Above {
     pub nodes: u64,
     /// The minimum that it requests.
     pub tres: queue::Tres,
+    /// `--exclusive`
+    pub whole_nodes: bool,
     /// gpushare itself already warns about the GPUs (GS114).
     pub is_warned: bool,
     /// `--time` in minutes; slurm.h's INFINITE is no limit.
@@ -248,11 +268,15 @@ pub enum Beyond {
 /// # Errors
 /// slurmctld can't be asked.
 pub fn above(job: Above, snapshot: &Snapshot) -> Result<Vec<Beyond>, ProgramError> {
-    let Above { user_id, user, account, partition, qos, nodes, tres, is_warned, time } = job;
+    let Above { user_id, user, account, partition, qos, nodes, tres, whole_nodes, is_warned, time } = job;
     let place = snapshot.partitions()?.iter().find(|one| one.name == partition);
     let of_place = place.and_then(|place| place.default_time.or(place.max_time));
     let time_limit = time.map_or(of_place, |time| Some(time.into()));
-    let row = Row { user_id, user, account, partition, qos, nodes, tres, time_limit, ..Row::default() };
+    let is_whole = whole_nodes || place.is_some_and(|place| place.whole_nodes);
+    let mut row = Row { user_id, user, account, partition, qos, nodes, tres, time_limit, ..Row::default() };
+    if is_whole {
+        records::whole_nodes(&mut row, snapshot.nodes()?);
+    }
     let (known, _) = records::read(&row, snapshot)?;
     let mut limits = limits::concerning(&row, &known, &[]);
     spent::add_users(&mut limits, &known)?;

@@ -76,7 +76,7 @@ pub fn run(arguments: &Arguments) -> Result<Answer, ExplainError> {
     let snapshot = Snapshot::default();
     let settings = snapshot.settings()?;
     let (user, user_id) = identity(arguments.user.as_deref())?;
-    let (rows, mut accounts) = (super::job::queued(Row::counts)?, Vec::new());
+    let (rows, mut accounts, mut can_share) = (super::job::queued(Row::counts)?, Vec::new(), false);
     let counted = settings.list("AccountingStorageTRES");
     let cluster = settings.get("ClusterName");
     let asking = Asking {
@@ -102,6 +102,12 @@ pub fn run(arguments: &Arguments) -> Result<Answer, ExplainError> {
             let where_is = |gres: &str| place(one, qos, partitions, |partition| has(partition, gres, nodes));
             let mut write = options(one, qos, is_first, &where_is, &limits, nodes, &config);
             write.retain(|line| asking.is_accepted(line));
+            let share = format!("{}:{}", config.node.share_gres, some_units(&config));
+            can_share |= where_is(&config.node.share_gres).is_some_and(|place| {
+                let partition =
+                    if place.is_default { String::new() } else { format!(" -p {}", place.partition) };
+                asking.is_accepted(&format!("-A {} -q {qos}{partition} --gres={share}", one.account))
+            });
             let default = is_default(one, qos);
             account.qoses.push(MyQos { qos: qos.clone(), default, limits, write });
         }
@@ -110,7 +116,7 @@ pub fn run(arguments: &Arguments) -> Result<Answer, ExplainError> {
     if accounts.is_empty() {
         return Err(ExplainError::NoAccount(user));
     }
-    let mine = Mine { user, accounts, shares: shares(&config) };
+    let mine = Mine { user, accounts, shares: shares(&config).filter(|_| can_share) };
     Ok(Answer::from(if arguments.json { json::text(&mine)? } else { mine.text() }))
 }
 

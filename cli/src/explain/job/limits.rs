@@ -136,13 +136,22 @@ fn of_record(record: &Record, job: &Row, known: &Known, rows: &[Row]) -> Vec<Lim
         // A limit on a type says more than one on all GPUs, which 22.05 needs beside it.
         let (any_gpu, of_type): (Vec<_>, Vec<_>) = counts.iter().partition(|(tres, _)| *tres == "gres/gpu");
         for (tres, (limit, used)) in of_type.into_iter().chain(any_gpu) {
-            let asks = known.minutes.asks(field, asks(job, tres, scope));
+            let others = rows.iter().filter(|row| row.starts_with(job) && !of_each(scope));
+            let others = others.filter(|row| belongs(row, record, scope, job, known));
+            let all =
+                others.map(|row| asks(row, tres, scope)).fold(asks(job, tres, scope), u64::saturating_add);
+            let asks = known.minutes.asks(field, all);
             if let (Some(limit), true) = (*limit, asks > 0) {
                 limits.push(one(record, (field, scope), tres, (limit, *used), asks, (job, known, rows)));
             }
         }
     }
     limits
+}
+
+/// Whether such a limit is on each job by itself.
+fn of_each(scope: Scope) -> bool {
+    matches!(scope, Scope::Job | Scope::Node)
 }
 
 fn asks(job: &Row, tres: &str, scope: Scope) -> u64 {
@@ -158,7 +167,7 @@ fn one(
     asks: u64,
     (job, known, rows): (&Row, &Known, &[Row]),
 ) -> Limit {
-    let used = (!matches!(scope, Scope::Job | Scope::Node)).then_some(used);
+    let used = (!of_each(scope)).then_some(used);
     let running = record.fields.get("GrpTRESRunMins").and_then(|all| all.get(tres));
     let numbers = (limit, used.unwrap_or(0), running.map_or(0, |(_, running)| *running));
     let minutes = known.minutes.of_limit(field, numbers, asks, !record.keeps_minutes);
@@ -171,7 +180,7 @@ fn one(
     let (minutes, verdict) = minutes.map_or((None, verdict), |(minutes, verdict)| (Some(minutes), verdict));
     // Whether it has any first: of many jobs, few have GPUs.
     let has = |row: &Row| tres == "jobs" || row.tres.get(tres).is_some_and(|count| *count > 0);
-    let counted = |row: &&Row| has(row) && is_counted(row, record, scope, job, known);
+    let counted = |row: &&Row| has(row) && row.counts() && belongs(row, record, scope, job, known);
     // A node that two jobs share counts once. Jobs that have ended used minutes, too (`spent`).
     let by_whom = used.is_some() && tres != "node" && field != USED;
     let uses = |row: &Row| match (tres, row.tres.get(tres).copied().unwrap_or(0)) {
@@ -200,8 +209,8 @@ fn one(
     }
 }
 
-/// Whether a limit counts a running job.
-fn is_counted(row: &Row, record: &Record, scope: Scope, job: &Row, known: &Known) -> bool {
+/// Whether a limit counts a job, once it runs.
+fn belongs(row: &Row, record: &Record, scope: Scope, job: &Row, known: &Known) -> bool {
     let same = |a: &str, b: &str| a.eq_ignore_ascii_case(b);
     let of_holder = match &record.holder {
         Holder::Qos(name) => {
@@ -226,7 +235,7 @@ fn is_counted(row: &Row, record: &Record, scope: Scope, job: &Row, known: &Known
         Scope::Account => same(&row.account, &job.account),
         _ => true,
     };
-    row.counts() && of_holder && of_scope
+    of_holder && of_scope
 }
 
 fn users<'r>(rows: impl Iterator<Item = &'r Row>, uses: impl Fn(&Row) -> u64) -> Vec<User> {
@@ -339,6 +348,17 @@ pub mod tests {
             "{without:?}"
         );
         assert!(!all.iter().any(|limit| limit.starts_with("account 'limits' GrpTRES")), "{all:?}");
+    }
+
+    #[test]
+    fn components_of_a_heterogeneous_job_ask_together() {
+        let component = |id: u32, tres: &str| Row { het: Some((7, id)), ..job(id, "alice", "PENDING", tres) };
+        let asked = component(7, "gres/gpu:a40=1");
+        let rows = [asked.clone(), component(8, "gres/gpu:a40=2")];
+        let known = known(TEXT, &asked, &["q"]);
+        let shown: Vec<String> = concerning(&asked, &known, &rows).iter().map(shown).collect();
+        assert_eq!(shown[0], "QOS 'q' GrpTRES gres/gpu:a40 3/4 +3 Waits { for_more: 2 }");
+        assert!(shown.iter().any(|limit| limit.contains("MaxTRESPN gres/gpu:a40 -/2 +1")), "{shown:?}");
     }
 
     #[test]

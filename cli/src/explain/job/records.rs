@@ -157,6 +157,32 @@ pub fn read(job: &Row, snapshot: &Snapshot) -> Result<(Known, Vec<String>), Prog
     Ok((known, notes))
 }
 
+/// What a job that gets whole nodes is given at least: all GPUs of the nodes with the fewest.
+pub fn whole_nodes(job: &mut Row, nodes: &[Node]) {
+    let partition = job.first_partition();
+    let here = || nodes.iter().filter(|node| node.partitions.iter().any(|name| name == partition));
+    let names = here().flat_map(|node| &node.gres).filter(|(name, ..)| name == "gpu");
+    let names: BTreeSet<Option<String>> =
+        names.map(|(_, kind, _)| kind.as_ref().map(|kind| kind.to_lowercase())).chain([None]).collect();
+    let given = names.iter().map(|kind| {
+        let of = |node: &Node| {
+            let is_it = |known: &Option<String>| match (kind, known) {
+                (Some(kind), Some(known)) => kind.eq_ignore_ascii_case(known),
+                (kind, _) => kind.is_none(),
+            };
+            let its = node.gres.iter().filter(|(name, known, _)| name == "gpu" && is_it(known));
+            its.map(|(.., count)| count).sum::<u64>()
+        };
+        let tres = kind.as_ref().map_or("gres/gpu".to_owned(), |kind| format!("gres/gpu:{kind}"));
+        (tres, here().map(of).min().unwrap_or(0).saturating_mul(job.nodes.max(1)))
+    });
+    let given: Vec<(String, u64)> = given.filter(|(_, count)| *count > 0).collect();
+    for (tres, count) in given {
+        let asks = job.tres.entry(tres).or_default();
+        *asks = count.max(*asks);
+    }
+}
+
 /// The GPUs and shares of a job's partition, as if it had a limit on them. What the job could never have isn't there.
 pub fn of_nodes(job: &Row, nodes: &[Node]) -> Record {
     let partition = job.first_partition();
@@ -304,6 +330,19 @@ QOS=part(3) UsageRaw=0.0 GrpJobs=N(0) GrpTRES=cpu=2(0),gres/gpu:a40=N(0) MaxTRES
         let old = TEXT.replace("bob(2002)={", "2002={").replace("alice(2001)={", "2001={");
         let known = known(&old, &job(7, "alice", "PENDING", "gres/gpu:a40=2"), &["q"]);
         assert_eq!(known.qoses[0].fields["MaxTRESPU"]["gres/gpu:a40"], (Some(3), 2), "as 22.05 prints it");
+    }
+
+    #[test]
+    fn whole_nodes_have_at_least_what_the_smallest_has() {
+        let node = |gres: &str| Node::read(&format!("NodeName=n Gres={gres} Partitions=p")).unwrap();
+        let given = |nodes: &[Node]| {
+            let mut asked = Row { nodes: 2, ..job(7, "alice", "PENDING", "gres/gpu:a40=1") };
+            whole_nodes(&mut asked, nodes);
+            asked.tres.iter().map(|(tres, count)| format!("{tres}={count}")).collect::<Vec<_>>().join(" ")
+        };
+        assert_eq!(given(&[node("gpu:A40:4"), node("gpu:A40:2")]), "gres/gpu=4 gres/gpu:a40=4");
+        assert_eq!(given(&[node("gpu:a40:4"), node("gpu:h100:8")]), "gres/gpu=8 gres/gpu:a40=1");
+        assert_eq!(given(&[node("gpu:a40:4"), node("(null)")]), "gres/gpu:a40=1");
     }
 
     #[test]
