@@ -252,6 +252,7 @@ impl<'a> Look<'a> {
             let (running, installed) = (settings.get("SLURM_VERSION"), version::of_program("slurmctld"));
             findings.extend(plugins::daemon("slurmctld", "slurmdbd", running, installed));
             findings.extend(plugins::job_submit(settings, installed));
+            findings.extend(plugins::in_memory(settings, Path::new(PROC)));
         }
         findings.extend(match (config.of_node(host).placement, self.runs_jobs()) {
             (Placement::Off, _) | (_, false) if reach.slurmctld.is_err() => Vec::new(),
@@ -323,6 +324,7 @@ impl<'a> Look<'a> {
                 findings.extend(local::gres(here, &own, &counted.gres, &gres_conf, gpus.details.len()));
             }
         }
+        finding::drop_right(&mut findings, "UnitsPerGpu");
         findings.extend(node::ledger(&Ledger::system(), Path::new(gpushare_node::config::RUN_DIR)));
         findings.extend(node::nvml(here, gpus.as_ref()));
         findings.extend(node::time(settings));

@@ -29,9 +29,8 @@ use gpushare_judge::options::{self, Source};
 use gpushare_judge::submission::Submission;
 use gpushare_machine::config::Config;
 use gpushare_machine::local;
+use gpushare_slurm_run::Snapshot;
 use gpushare_slurm_run::run::ask;
-use gpushare_slurm_run::{ProgramError, Snapshot};
-use gpushare_slurm_text::Settings;
 use gpushare_slurm_text::version::Release;
 use gpushare_terminal::Answer;
 use gpushare_terminal::FileError;
@@ -165,7 +164,8 @@ fn judge(words: &[Vec<u8>], user: Option<&str>, conf: Option<&Path>) -> Result<A
     let release = Release::parse(&ask("sbatch", &["--version"])?)?;
     let Asked { mut job, steps, options, has_script } = read_job(words, release)?;
     let Config { policy, qoses, .. } = local::config(conf)?.unwrap_or_default();
-    let settings = settings()?;
+    let snapshot = Snapshot::default();
+    let settings = snapshot.settings()?;
     if settings
         .list("SelectTypeParameters")
         .iter()
@@ -180,7 +180,7 @@ fn judge(words: &[Vec<u8>], user: Option<&str>, conf: Option<&Path>) -> Result<A
     }
     let own = user.is_none();
     let (user, user_id) = identity(user)?;
-    let (counted, snapshot) = (settings.list("AccountingStorageTRES"), Snapshot::default());
+    let counted = settings.list("AccountingStorageTRES");
     let database = Database::ask(&user, cluster, settings.default_memory(), &counted, &snapshot)?;
     let mut request = job.request(release.spelling(), user_id);
     let partitions = database.taking_jobs(&request);
@@ -203,7 +203,8 @@ fn judge(words: &[Vec<u8>], user: Option<&str>, conf: Option<&Path>) -> Result<A
             let above = |qos: &str| {
                 outlook::above(&request, qos, &database, &acceptance.remarks, (&snapshot, &qoses))
             };
-            for line in qos.into_iter().flat_map(|qos| above(&qos)) {
+            let unwelcome = |qos: &str| outlook::unwelcome(&request, qos, &database, &snapshot);
+            for line in qos.into_iter().flat_map(|qos| unwelcome(&qos).into_iter().chain(above(&qos))) {
                 match line {
                     Beyond::Refused(why) if refused.is_none() => refused = Some(why),
                     Beyond::Refused(why) | Beyond::Waits(why) => notes.push(why),
@@ -213,11 +214,11 @@ fn judge(words: &[Vec<u8>], user: Option<&str>, conf: Option<&Path>) -> Result<A
             let asks = refused.is_none() && acceptance.remarks.is_empty() && own && conf.is_none();
             refused = refused.or_else(|| asks.then(|| trial::ask(words, &options, has_script)).flatten());
             notes.extend(steps);
-            notes.extend(outlook::plugins(&settings));
+            notes.extend(outlook::plugins(settings));
             wording::accepted((&request, &policy, &database, &acceptance), refused, &notes)
         }
         Verdict::Refuse(refusal) => {
-            let text = message::refusal(&refusal) + "\n" + &wording::notes(&outlook::plugins(&settings));
+            let text = message::refusal(&refusal) + "\n" + &wording::notes(&outlook::plugins(settings));
             Answer { text, status: 1 }
         }
     })
@@ -281,11 +282,6 @@ fn read_script(name: &[u8]) -> Result<Vec<u8>, ExplainError> {
         return Err(ExplainError::Script(path.display().to_string(), ScriptError::TooLong));
     }
     Ok(text)
-}
-
-/// The settings that slurmctld uses.
-fn settings() -> Result<Settings, ProgramError> {
-    Ok(Settings::parse(&String::from_utf8_lossy(&ask("scontrol", &["show", "config"])?)))
 }
 
 /// The user's name and number.

@@ -43,6 +43,8 @@ explained = clusters("explain", conf=EXPLAINED)
 explained_site = clusters("explain-site", conf=[*EXPLAINED, CASES / "explain-site"])
 # Limits of each kind, for jobs of which `gpushare explain` says why they wait; and jobs with shares.
 waiting_jobs = clusters("explain-jobs", conf=[EXAMPLES / "contributors", CASES / "explain-jobs"])
+# The same for limits on minutes.
+minutes = clusters("explain-minutes", conf=[EXAMPLES / "contributors", CASES / "explain-minutes"])
 # Nodes of two types, and one with both, for jobs that take whole nodes.
 whole_nodes = clusters("whole", conf=[CASES / "whole-nodes"])
 # Two types of GPU, and memory that is counted, for caps on what a job may have with each GPU.

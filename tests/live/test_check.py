@@ -188,6 +188,14 @@ def test_a_plugin_of_another_version_is_named(whole):
     finally:
         for plugin in PLUGINS:
             whole.ok(f"cp -a /lab/out/{plugin}.old {folder}/new && mv {folder}/new {folder}/{plugin}")
+    # The file is another one than slurmctld has in memory.
+    # In the second of its start, nobody can tell.
+    changed = "changed after slurmctld started"
+    replace = f"cp -a {folder}/{PLUGINS[0]} {folder}/new && mv {folder}/new {folder}/{PLUGINS[0]}"
+    seen = lambda: [one for one in whole.findings(PLUGINS[0]) if changed in one["said"]]
+    whole.wait(lambda: whole.ok(replace) or seen(), "its line")
+    whole.ok("/lab/service restart slurmctld", timeout=60)
+    whole.wait(lambda: one(whole, PLUGINS[0])["status"] == "ok", "its line to go")
 
 
 def test_a_node_with_fewer_shares_than_slurmctld_counts(whole):

@@ -128,6 +128,7 @@ def test_slurms_count_follows_where_slurm_only_counts(node, chosen):
         # The fourth begins when all are back, and not before.
         done = resume(node, "2")
         assert [one["status"] for one in node.findings("UnitsPerGpu")] == ["wrong"]
+        assert not [one for one in node.findings("gres.conf") if one["status"] != "ok"]
         follow(done)
         node.wait_state(jobs[3], "RUNNING")
         assert node.ledger()[jobs[3]] == 2

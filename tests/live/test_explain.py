@@ -218,7 +218,7 @@ def test_another_users_job_is_judged_for_that_user(explained):
     # Slurm answers nobody else for bob, not even root.
     for user in ("alice", "root"):
         said = explained.run(words, user).stdout
-        assert said.startswith("accepted: gpushare limits no QOS that it could have"), said
+        assert said.startswith("accepted: gpushare limits none of the QOSes that the job can have"), said
     bobs = explained.run(["gpushare", "explain", *words[4:]], "bob")
     assert bobs.returncode == 1 and "Slurm says no: Invalid account or account" in bobs.stdout, bobs
     assert explained.run(["gpushare", "explain", "--user", "nobodys", "--", "-n1"]).returncode == 2

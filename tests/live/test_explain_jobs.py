@@ -112,7 +112,7 @@ def test_a_job_above_a_limit_waits_forever(jobs):
     assert "the job asks for 3: that is above the limit, so it waits forever" in said, said
     running(jobs, *re.search(r"try: (.*) \(", said)[1].split())
     warned = jobs.ok(["gpushare", "explain", "--", "--qos=two", "--gres=gpu:a40:3"], "alice")
-    assert "GS114 doesn't stop it (LimitAdvice=warn)" in warned and "note:" not in warned, warned
+    assert "against the rules (GS114), but LimitAdvice=warn lets it pass" in warned and "note:" not in warned, warned
     jobs.ok("echo LimitAdvice=off >/lab/out/off.conf")
     before = jobs.ok(
         ["gpushare", "explain", "--conf", "/lab/out/off.conf", "--", "--qos=two", "--gres=gpu:a40:3"], "alice"
@@ -133,6 +133,58 @@ def test_the_partitions_own_qos_counts(jobs):
     assert (found["holder"], found["tres"], found["limit"], found["verdict"]) == ("QOS 'part'", "cpu", 2, "never"), (
         found
     )
+
+
+def test_a_job_that_takes_whole_nodes_asks_for_all_their_gpus(jobs):
+    said = jobs.ok(["gpushare", "explain", "--", "--qos=two", "--exclusive"], "alice")
+    assert "QOS 'two' never allows more than 2 gres/gpu:a40" in said, said
+    assert "asks for 4: the job waits forever" in said, said
+    job = jobs.sbatch("--qos=two", "--exclusive")
+    waits(jobs, job, "QOSGrpGRES")
+    said = explain(jobs, job)
+    assert said.startswith("two allows at most 2 a40s for all its jobs, and it asks for 4: it never starts\n"), said
+    assert "try:" not in said, said
+
+
+def test_components_that_start_together_ask_together(jobs):
+    job = jobs.sbatch("-H", "--qos=two", "--gres=gpu:a40:1", ":", "-H", "--qos=two", "--gres=gpu:a40:1")
+    said = explain(jobs, f"{job}+0")
+    assert "of 2 gres/gpu:a40 in use\n    the job asks for 2: it fits\n" in said, said
+    assert "the job's other components" in said and "try:" not in said, said
+
+
+def test_a_partition_that_does_not_allow_the_qos_or_account(jobs):
+    conf = "/etc/slurm/extra.conf"
+
+    def explained(*options):
+        said = jobs.run(["gpushare", "explain", "--", "--gres=gpu:a40:1", *options], "alice")
+        return said.returncode, said.stdout
+
+    try:
+        jobs.ok("scontrol update PartitionName=small AllowQos=normal")
+        status, said = explained("-p", "small", "--qos=two")
+        assert status == 0 and "note: partition 'small' doesn't allow QOS 'two': the job waits until" in said, said
+        assert "note:" not in explained("-p", "small,p", "--qos=two")[1] + explained("-p", "small")[1]
+        job = jobs.sbatch("-p", "small", "--qos=two")
+        jobs.wait(lambda: "QOS" in jobs.ok(["squeue", "-h", "-j", job, "-O", "Reason:40"]), "Slurm's reason")
+        jobs.ok(f"cp -a {conf} {conf}.good; echo EnforcePartLimits=ALL >>{conf}; scontrol reconfigure")
+        jobs.wait(lambda: "ALL" in jobs.ok("scontrol show config | grep EnforcePart"), "slurmctld to have it")
+        jobs.ok("scontrol update PartitionName=small AllowAccounts=limits AllowQos=normal")
+        status, said = explained("-p", "small,p", "--qos=two")
+        assert (status, said) == (1, "Slurm says no: partition 'small' doesn't allow QOS 'two'\n"), said
+        assert jobs.run("sbatch -p small,p --qos=two --wrap true", "alice").returncode, "so does Slurm"
+        assert explained("-p", "small")[0] == 1, "its account"
+    finally:
+        jobs.ok(f"test ! -e {conf}.good || mv {conf}.good {conf}; scontrol reconfigure")
+        jobs.ok("scontrol update PartitionName=small AllowAccounts=ALL AllowQos=ALL")
+
+
+def test_jobs_that_go_before_it_are_counted(jobs):
+    running(jobs, "--mem=10", "--gres=gpu:a40:3", user="bob")
+    waiting = [jobs.sbatch("--mem=10", f"--nice={nice}", "--gres=gpu:a40:2") for nice in (0, 100)]
+    for job, count in zip(waiting, (0, 1)):
+        said = explain(jobs, job)
+        assert said.count("note: 1 waiting job in its partition has a higher priority") == count, said
 
 
 def test_a_task_and_a_component_are_told_of_by_their_numbers(jobs):

@@ -84,19 +84,26 @@ fn in_words(tres: &str, number: u64) -> String {
     }
 }
 
-/// `2 of 4 a40, 8 of 32 CPUs`: how much of the group limit is in use.
+/// `2 of 4 a40, 8 of 32 CPUs, 90 of 100 a40 minutes`: how much of the group limits is in use, or used.
 pub fn in_use(managed: &ManagedQos, usage: &Usage) -> String {
-    let Some(Value::Tres(limits)) = managed.settings.get("GrpTRES") else { return String::new() };
+    let of = |field, tres, unit| Some(parts(managed.settings.get(field)?, tres, unit));
+    let all = [of("GrpTRES", &usage.tres, ""), of("GrpTRESMins", &usage.minutes, " minutes")];
+    all.into_iter().flatten().flatten().collect::<Vec<_>>().join(", ")
+}
+
+fn parts(limits: &Value, tres: &BTreeMap<String, u64>, unit: &str) -> Vec<String> {
+    let Value::Tres(limits) = limits else { return Vec::new() };
     let used = |name: &str| {
-        let found = usage.tres.iter().find(|(known, _)| known.eq_ignore_ascii_case(name));
+        let found = tres.iter().find(|(known, _)| known.eq_ignore_ascii_case(name));
         found.map_or(0, |(_, used)| *used)
     };
     let typed = limits.keys().any(|name| name.starts_with(TYPE));
     // The untyped number is the sum of the typed ones.
     let shown = given(limits).filter(|(name, _)| !(typed && *name == "gres/gpu"));
-    let parts =
-        shown.map(|(name, number)| format!("{} of {}", amount(name, used(name)), in_words(name, *number)));
-    parts.collect::<Vec<_>>().join(", ")
+    let part = |(name, number): (&String, &u64)| {
+        format!("{} of {}{unit}", amount(name, used(name)), in_words(name, *number))
+    };
+    shown.map(part).collect()
 }
 
 /// Options that work for any member: two GPUs of the first type, or one if there is only one.
@@ -225,11 +232,13 @@ mod tests {
 
     #[test]
     fn what_is_in_use_of_it() {
-        let qoses = qoses("QOS=q GPUs=a40:4 CPUs=32 Mem=975G GrpTRES=gres/gpu:h100=0");
+        let qoses =
+            qoses("QOS=q GPUs=a40:4 CPUs=32 Mem=975G GrpTRES=gres/gpu:h100=0 GrpTRESMins=gres/gpu:a40=100");
         let tres = [("gres/gpu:A40", 2), ("gres/gpu", 2), ("cpu", 1), ("mem", 2048)];
         let tres = tres.map(|(name, used)| (name.to_owned(), used)).into();
-        let said = in_use(qoses.first().unwrap(), &Usage { jobs: 1, tres });
-        assert_eq!(said, "1 of 32 CPUs, 2 of 4 a40, 2G of 975G memory");
+        let minutes = [("gres/gpu:a40".to_owned(), 90)].into();
+        let said = in_use(qoses.first().unwrap(), &Usage { jobs: 1, tres, minutes });
+        assert_eq!(said, "1 of 32 CPUs, 2 of 4 a40, 2G of 975G memory, 90 of 100 a40 minutes");
     }
 
     #[test]

@@ -11,6 +11,8 @@ pub struct Usage {
     pub jobs: u64,
     /// By TRES; memory in MiB.
     pub tres: BTreeMap<String, u64>,
+    /// The minutes that count as used, by TRES.
+    pub minutes: BTreeMap<String, u64>,
 }
 
 /// The usage by name of the QOS. Omits what can't be read, because it is only displayed.
@@ -21,7 +23,11 @@ pub fn read(text: &str) -> HashMap<String, Usage> {
 fn one(qos: &Qos) -> Usage {
     let used =
         |field| qos.counts(field).unwrap_or_default().into_iter().map(|(name, (_, used))| (name, used));
-    Usage { jobs: used("GrpJobs").map(|(_, used)| used).sum(), tres: used("GrpTRES").collect() }
+    Usage {
+        jobs: used("GrpJobs").map(|(_, used)| used).sum(),
+        tres: used("GrpTRES").collect(),
+        minutes: used("GrpTRESMins").collect(),
+    }
 }
 
 #[cfg(test)]
@@ -38,5 +44,6 @@ mod tests {
         assert_eq!((all.len(), usage.jobs), (1, 3));
         let tres: Vec<_> = usage.tres.iter().map(|(name, used)| (name.as_str(), *used)).collect();
         assert_eq!(tres, [("cpu", 8), ("gres/gpu:a40", 2), ("mem", 2048)]);
+        assert_eq!(usage.minutes["cpu"], 7);
     }
 }

@@ -5,7 +5,8 @@ use std::cell::OnceCell;
 use gpushare_slurm_text::limits::{self, QOSES};
 use gpushare_slurm_text::node::{self, ALL_NODES};
 use gpushare_slurm_text::partition::{self, PARTITIONS};
-use gpushare_slurm_text::{Node, Partition, Qos, Question};
+use gpushare_slurm_text::settings::SETTINGS;
+use gpushare_slurm_text::{Node, Partition, Qos, Question, Settings};
 
 use super::ProgramError;
 use super::run::ask;
@@ -16,6 +17,7 @@ pub struct Snapshot {
     partitions: OnceCell<Vec<Partition>>,
     qoses: OnceCell<Vec<Qos>>,
     nodes: OnceCell<Vec<Node>>,
+    settings: OnceCell<Settings>,
 }
 
 impl Snapshot {
@@ -24,7 +26,7 @@ impl Snapshot {
     /// # Errors
     /// slurmctld doesn't answer.
     pub fn partitions(&self) -> Result<&[Partition], ProgramError> {
-        once(&self.partitions, || Ok(partition::read(&text(PARTITIONS)?)))
+        once(&self.partitions, || Ok(partition::read(&text(PARTITIONS)?))).map(Vec::as_slice)
     }
 
     /// The database's QOSes.
@@ -32,7 +34,7 @@ impl Snapshot {
     /// # Errors
     /// slurmdbd doesn't answer.
     pub fn qoses(&self) -> Result<&[Qos], ProgramError> {
-        once(&self.qoses, || Ok(limits::qoses(&text(QOSES)?)))
+        once(&self.qoses, || Ok(limits::qoses(&text(QOSES)?))).map(Vec::as_slice)
     }
 
     /// All nodes, also those that don't exist yet.
@@ -40,7 +42,15 @@ impl Snapshot {
     /// # Errors
     /// slurmctld doesn't answer.
     pub fn nodes(&self) -> Result<&[Node], ProgramError> {
-        once(&self.nodes, || Ok(node::read(&text(ALL_NODES)?)))
+        once(&self.nodes, || Ok(node::read(&text(ALL_NODES)?))).map(Vec::as_slice)
+    }
+
+    /// The settings that slurmctld uses.
+    ///
+    /// # Errors
+    /// slurmctld doesn't answer.
+    pub fn settings(&self) -> Result<&Settings, ProgramError> {
+        once(&self.settings, || Ok(Settings::parse(&text(SETTINGS)?)))
     }
 }
 
@@ -49,12 +59,12 @@ fn text((program, arguments): Question) -> Result<String, ProgramError> {
 }
 
 fn once<T>(
-    cell: &OnceCell<Vec<T>>,
-    question: impl FnOnce() -> Result<Vec<T>, ProgramError>,
-) -> Result<&[T], ProgramError> {
+    cell: &OnceCell<T>,
+    question: impl FnOnce() -> Result<T, ProgramError>,
+) -> Result<&T, ProgramError> {
     match cell.get() {
         Some(known) => Ok(known),
-        None => question().map(|said| cell.get_or_init(|| said).as_slice()),
+        None => question().map(|said| cell.get_or_init(|| said)),
     }
 }
 
@@ -65,13 +75,13 @@ mod tests {
     #[test]
     fn a_question_is_asked_once_and_again_if_nobody_answered() {
         let (cell, mut asked) = (OnceCell::new(), 0);
-        assert!(once::<u8>(&cell, || Err(ProgramError::Unasked("x"))).is_err());
+        assert!(once::<Vec<u8>>(&cell, || Err(ProgramError::Unasked("x"))).is_err());
         for _ in 0..3 {
             let found = once(&cell, || {
                 asked += 1;
                 Ok(vec![7])
             });
-            assert_eq!(found.unwrap(), [7]);
+            assert_eq!(*found.unwrap(), [7]);
         }
         assert_eq!(asked, 1);
     }

@@ -17,6 +17,12 @@ pub fn question(user: &str, qoses: &[&str]) -> [String; 6] {
     [one, show, what, flags, format!("users={user}"), format!("qos={}", qoses.join(","))]
 }
 
+/// The question about all associations of some accounts.
+pub fn of_accounts(accounts: &[&str]) -> [String; 5] {
+    let [one, show, what, flags] = ["-o", "show", "assoc_mgr", "flags=assoc"].map(str::to_owned);
+    [one, show, what, flags, format!("accounts={}", accounts.join(","))]
+}
+
 /// A QOS: `QOS=q(2) GrpJobs=N(2) … Account Limits= acct={…} User Limits= alice(2001)={…}`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Qos<'t> {

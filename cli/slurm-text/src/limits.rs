@@ -16,7 +16,7 @@ pub const QOSES: Question = (
         "show",
         "qos",
         "format=name,GrpTRES,MaxTRES,MaxTRESPU,MaxTRESPA,MaxTRESPerNode,GrpTRESMins,GrpTRESRunMins,MaxTRESMins,\
-         MaxTRESRunMinsPA,MaxTRESRunMinsPU,flags,priority,preempt",
+         MaxTRESRunMinsPA,MaxTRESRunMinsPU,flags,priority,preempt,usagefactor",
     ],
 );
 
@@ -158,6 +158,12 @@ pub struct Qos {
     pub over_partition: bool,
     /// Whether its limits are percentages of what there is (`Relative`, since 23.11). Of what, sacctmgr doesn't say.
     pub is_relative: bool,
+    /// Whether minutes stay used (`NoDecay`).
+    pub keeps_minutes: bool,
+    /// `UsageFactor` in thousandths: how much a minute of its jobs counts.
+    pub usage_factor: u64,
+    /// Whether a job's time limit counts so, too (`UsageFactorSafe`).
+    pub scales_time_limits: bool,
 }
 
 impl Qos {
@@ -178,8 +184,11 @@ impl Qos {
             denies_on_limit: has("DenyOnLimit"),
             over_partition: has("OverPartQOS"),
             is_relative: has("Relative"),
+            keeps_minutes: has("NoDecay"),
+            scales_time_limits: has("UsageFactorSafe"),
             priority: next().to_owned(),
             preempts: !next().is_empty(),
+            usage_factor: thousandths(next()).unwrap_or(1000),
         }
     }
 
@@ -188,6 +197,13 @@ impl Qos {
         let found = self.limits.lowest(tres)?;
         Some(if self.is_relative { (None, None) } else { found })
     }
+}
+
+/// `0.500000` as 500.
+fn thousandths(text: &str) -> Option<u64> {
+    let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
+    let fraction: u64 = format!("{fraction:0<3}").get(..3)?.parse().ok()?;
+    whole.parse::<u64>().ok()?.checked_mul(1000)?.checked_add(fraction)
 }
 
 /// Reads all QOSes.
@@ -321,73 +337,4 @@ fn key(account: &str, user: &str, partition: &str) -> [String; 3] {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_qos_has_a_limit_of_each_kind() {
-        let text = "normal||||||||||||0|\na|gres/gpu:A40=4|gres/gpu:a40=1|gres/gpu=2|gres/mps=3|cpu=5|||\
-                    gres/gpu=7|||DenyOnLimit,OverPartQOS|9|normal\n";
-        assert!(is_whole(text, QOSES));
-        let found = qoses(text);
-        let [normal, a] = found.as_slice() else { panic!("{found:?}") };
-        let numbers = Kind::ALL.map(|kind| a.limits.of(kind).iter().map(|(_, count)| count).sum::<u64>());
-        assert_eq!(
-            (numbers, a.over_partition, a.denies_on_limit, a.preempts),
-            ([4, 1, 2, 3, 5], true, true, true)
-        );
-        assert_eq!(a.limits.of(Kind::Grp).of("gres/gpu:a40"), Some(4));
-        assert_eq!(a.limits.iter().last(), Some(("MaxTRESMins", "gres/gpu", 7)));
-        assert_eq!(
-            (a.lowest("gres/gpu:a40"), a.lowest("cpu")),
-            (Some((Some(1), Some(1))), Some((Some(5), None)))
-        );
-        assert!(!normal.over_partition && !normal.limits.is_any_at_once() && a.limits.is_any_at_once());
-    }
-
-    #[test]
-    fn percentages_are_no_numbers() {
-        let found = qoses(
-            "b|gres/gpu=50||||||||||Relative||\na||||gres/gpu=5|||||||relative||\nc|||||||||||Relative||\n",
-        );
-        assert_eq!(found[0].lowest("gres/gpu"), Some((None, None)));
-        assert_eq!(
-            not_judged(&found).as_deref(),
-            Some("limits of these QOSes are percentages (Relative), and aren't checked: a, b")
-        );
-        assert_eq!(not_judged(&qoses("normal|gres/gpu=50||||||||||||\n")), None);
-    }
-
-    #[test]
-    fn no_answer_is_not_a_cluster_without_limits() {
-        for text in ["", "\n", "sacctmgr: error: x\n", "normal|||\n"] {
-            assert!(!is_whole(text, QOSES) && !is_whole(text, ASSOCIATIONS), "{text}");
-        }
-    }
-
-    #[test]
-    fn a_job_is_charged_to_its_user_and_every_account_above() {
-        let text = "root|||||||||||\ngroup|||||root|gres/gpu:a40=3|gres/gpu=1||||\nsub|||||group||||||\nsub|bob||||||||||\n\
-                    sub|bob|p|||||gres/gpu:a40=1||||\n";
-        assert!(is_whole(text, ASSOCIATIONS));
-        let all = Associations::read(text);
-        let names = |user: &str, partition: &str| {
-            all.of("sub", user, partition).into_iter().map(|(name, _)| name).collect::<Vec<_>>()
-        };
-        assert_eq!(
-            names("bob", "q"),
-            ["user bob in account sub", "account sub", "account group", "account root"]
-        );
-        assert_eq!(names("bob", "p")[0], "user bob in account sub and partition p");
-        assert_eq!(names("eve", "p"), ["account sub", "account group", "account root"]);
-        assert!(all.of("none", "bob", "p").is_empty());
-        let (_, group) = all.above("GROUP").next().unwrap();
-        assert_eq!((group.limits.iter().count(), group.tested().iter().count()), (2, 1));
-        assert_eq!(all.of_user("Bob").count(), 2);
-    }
-
-    #[test]
-    fn an_account_above_itself_has_an_end() {
-        assert_eq!(Associations::read("a|||||a|\n").above("a").count(), 1);
-    }
-}
+mod tests;

@@ -1,6 +1,7 @@
 //! Partitions and reservations, from `scontrol -o show`.
 
 use gpushare::submit::policy::DefaultMemory;
+use gpushare::text::time;
 
 use crate::settings::default_memory;
 use crate::{Question, value, words};
@@ -33,6 +34,10 @@ pub struct Partition {
     pub least_loaded: bool,
     /// `Alternate`, perhaps empty, if it takes no jobs.
     pub passes_to: Option<String>,
+    /// `DefaultTime` in minutes, if it has one.
+    pub default_time: Option<u64>,
+    /// `MaxTime` in minutes; `None` if it is unlimited.
+    pub max_time: Option<u64>,
 }
 
 impl Partition {
@@ -47,6 +52,7 @@ impl Partition {
         // slurmctld ignores case here, and its database has small letters.
         let takes_none = matches!(value(line, "State"), Some("DRAIN" | "INACTIVE"));
         let alternate = value(line, "Alternate").filter(|name| *name != "NONE").unwrap_or_default();
+        let minutes = |key| value(line, key).and_then(time::seconds).map(|seconds| seconds / 60);
         let own = named("QoS").pop().map(|name| name.to_ascii_lowercase());
         Some(Partition {
             name,
@@ -57,9 +63,12 @@ impl Partition {
             denied,
             own,
             memory: default_memory(|key| value(line, key).unwrap_or_default()),
-            whole_nodes: value(line, "OverSubscribe") == Some("EXCLUSIVE"),
+            whole_nodes: value(line, "OverSubscribe") == Some("EXCLUSIVE")
+                || is_exclusive(line) == Some(true),
             least_loaded: value(line, "LLN") == Some("YES"),
             passes_to: takes_none.then(|| alternate.to_owned()),
+            default_time: minutes("DefaultTime"),
+            max_time: minutes("MaxTime"),
         })
     }
 
@@ -75,6 +84,16 @@ impl Partition {
             |weight: &String| weight.to_ascii_lowercase().starts_with("gres/") && weight.contains(':');
         self.billing.iter().any(is_type)
     }
+}
+
+/// Whether a job's record says that it gets whole nodes.
+pub fn takes_whole_nodes(job: &str) -> bool {
+    is_exclusive(job).unwrap_or_else(|| value(job, "OverSubscribe") == Some("NO"))
+}
+
+/// What 26.05 says in a word of its own.
+fn is_exclusive(line: &str) -> Option<bool> {
+    value(line, "Exclusive").map(|how| ["NODE", "TOPO"].contains(&how))
 }
 
 /// Reads all partitions.
@@ -116,6 +135,9 @@ mod tests {
         let none = with("AllowQos=ALL QoS=N/A OverSubscribe=NO Default=NO TRESBillingWeights=(null)");
         assert_eq!(none, Partition { name: "p".to_owned(), ..Partition::default() });
         assert!(!with("TRESBillingWeights=GRES/gpu=2").bills_types());
+        let times = |text| (with(text).default_time, with(text).max_time);
+        assert_eq!(times("DefaultTime=01:00:00 MaxTime=7-00:00:00"), (Some(60), Some(10_080)));
+        assert_eq!(times("DefaultTime=NONE MaxTime=UNLIMITED"), (None, None));
         for (text, expected) in [
             ("Alternate=q State=UP", None),
             ("Alternate=q State=DOWN", None),
@@ -125,6 +147,15 @@ mod tests {
             assert_eq!(with(text).passes_to.as_deref(), expected, "{text}");
         }
         assert!(read("No partitions\n").is_empty());
+        assert!(with("Exclusive=NODE OverSubscribe=NO").whole_nodes && !with("Exclusive=USER").whole_nodes);
+        for (job, whole) in [
+            ("OverSubscribe=NO", true),
+            ("OverSubscribe=OK", false),
+            ("OverSubscribe=NO Exclusive=NO", false),
+            ("OverSubscribe=NO Exclusive=NODE", true),
+        ] {
+            assert_eq!(takes_whole_nodes(job), whole, "{job}");
+        }
     }
 
     #[test]

@@ -19,7 +19,7 @@ pub const QUEUE: Question = (
         "-O",
         "JobID:|,ArrayJobID:|,ArrayTaskID:|,HetJobID:|,HetJobOffset:|,UserID:|,UserName:|,Account:|,Partition:|,QOS:|,\
          State:|,Reason:|,NumNodes:|,StartTime:|,EndTime:|,NodeList:|,tres-alloc:|,tres-per-node:|,tres-per-job:|,\
-         tres-per-task:|,tres-per-socket:|",
+         tres-per-task:|,tres-per-socket:|,TimeLimit:|,TimeLeft:|,PriorityLong:|",
     ],
 );
 
@@ -73,6 +73,12 @@ pub struct Row {
     pub per_job: String,
     /// It requests something per task or socket.
     pub per_other: bool,
+    /// Its time limit in minutes; `None` if it has none. Of a waiting job that names none, its partition's `MaxTime`.
+    pub time_limit: Option<u64>,
+    /// How many seconds of it are left.
+    pub time_left: Option<u64>,
+    /// Its priority; 0 if it is held.
+    pub priority: u64,
 }
 
 impl Row {
@@ -107,6 +113,21 @@ impl Row {
         matches!(self.is(), State::Runs | State::Completing)
     }
 
+    /// Whether it waits in a partition of another that waits, and Slurm tries it first.
+    pub fn goes_before(&self, other: &Row) -> bool {
+        let can_start = !["Dependency", "BeginTime"].contains(&self.reason.as_str());
+        let waits = self.is() == State::Waits && can_start && self.id != other.id;
+        waits
+            // Of two with one priority, the older one.
+            && (self.priority, other.id) > (other.priority, self.id)
+            && self.partition.split(',').any(|name| other.partition.split(',').any(|its| its == name))
+    }
+
+    /// Whether both are components of one heterogeneous job, which start together.
+    pub fn starts_with(&self, other: &Row) -> bool {
+        self.id != other.id && self.het.is_some() && self.het.map(|(id, _)| id) == other.het.map(|(id, _)| id)
+    }
+
     /// When Slurm expects to start the job.
     pub fn expected_start(&self) -> Option<String> {
         Some(self.start.clone()).filter(|start| start.starts_with(|c: char| c.is_ascii_digit()))
@@ -133,6 +154,9 @@ pub fn row(line: &str) -> Option<Row> {
     let (state, reason, nodes) = (word()?, word()?, word()?);
     let (start, end, node_list, tres) = (word()?, word()?, word()?, word()?);
     let (per_node, per_job, per_task, per_socket) = (word()?, word()?, word()?, word()?);
+    let mut seconds = || columns.next().and_then(gpushare::text::time::seconds);
+    let (time_limit, time_left) = (seconds().map(|seconds| seconds / 60), seconds());
+    let priority = columns.next().and_then(|priority| priority.parse().ok()).unwrap_or(0);
     Some(Row {
         id,
         array,
@@ -154,6 +178,9 @@ pub fn row(line: &str) -> Option<Row> {
         per_node: said(&per_node).unwrap_or_default(),
         per_job: said(&per_job).unwrap_or_default(),
         per_other: said(&per_task).or(said(&per_socket)).is_some_and(|text| !text.is_empty()),
+        time_limit,
+        time_left,
+        priority,
     })
 }
 
@@ -249,14 +276,17 @@ mod tests {
     #[test]
     fn lines_of_squeue_are_read() {
         let text = "5|5|1-5%2|N/A|N/A|2001|alice|below|p,q|normal|PENDING|QOSGrpGRES|1-2|2027-11-24T19:44:58|N/A||\
-                    cpu=1,mem=1.50G,node=1,gres/gpu=2,gres/gpu:a40=2|gres/gpu:a40:2|N/A|N/A|N/A|\n\
-                    9|9|N/A|8|1|2002|bob|acct|p|q|RUNNING|None|1|2026-11-24T19:44:58|N/A|n1|cpu=1||N/A|cpu:2|N/A|\nslurm\n";
+                    cpu=1,mem=1.50G,node=1,gres/gpu=2,gres/gpu:a40=2|gres/gpu:a40:2|N/A|N/A|N/A|1-00:30:00|1:40|4294901757|\n\
+                    9|9|N/A|8|1|2002|bob|acct|p|q|RUNNING|None|1|2026-11-24T19:44:58|N/A|n1|cpu=1||N/A|cpu:2|N/A|UNLIMITED|NOT_SET|0|\nslurm\n";
         let rows: Vec<Row> = text.lines().filter_map(row).collect();
         let [array, component] = rows.as_slice() else { panic!("{rows:?}") };
         assert_eq!((array.name().as_str(), array.first_partition(), array.nodes), ("5_[1-5%2]", "p", 1));
         assert_eq!(array.expected_start().as_deref(), Some("2027-11-24T19:44:58"));
         assert_eq!((array.tres["mem"], array.tres["gres/gpu:a40"]), (1536, 2));
         assert_eq!((component.name().as_str(), component.het), ("8+1", Some((8, 1))));
+        assert_eq!((array.time_limit, array.time_left, component.time_limit), (Some(1470), Some(100), None));
+        assert_eq!((array.priority, component.priority), (4_294_901_757, 0));
+        assert!(array.goes_before(&Row { id: 6, ..array.clone() }) && !array.goes_before(array));
         assert!(component.counts() && component.per_other && !array.per_other && !array.counts());
     }
 }

@@ -76,6 +76,16 @@ impl Settings {
         ["limits", "safe", "all"].iter().any(|word| self.has("AccountingStorageEnforce", word))
     }
 
+    /// Whether it has `safe`: a job starts only if what is left of minutes lasts for its whole time limit.
+    pub fn is_safe(&self) -> bool {
+        ["safe", "all"].iter().any(|word| self.has("AccountingStorageEnforce", word))
+    }
+
+    /// The value as a time, in seconds; 0 if there is none.
+    pub fn seconds(&self, key: &str) -> u64 {
+        gpushare::text::time::seconds(self.get(key)).unwrap_or(0)
+    }
+
     /// The number of `SlurmUser`, who sees every job, as root does.
     pub fn slurm_user(&self) -> Option<u32> {
         self.get("SlurmUser").split_once('(')?.1.trim_end_matches(')').parse().ok()

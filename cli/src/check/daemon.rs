@@ -17,7 +17,7 @@ const ABOUT: &str = "slurmd";
 /// The kernel reports a process's age in hundredths of a second (`USER_HZ`), whatever its own clock does.
 const TICKS: u64 = 100;
 /// A daemon reads its files within this time after it starts.
-const SLACK: Duration = Duration::from_secs(1);
+pub const SLACK: Duration = Duration::from_secs(1);
 /// After this release `scontrol reconfigure` starts a new slurmd. Up to it, the old one reads most of its files again.
 const LAST_TO_READ_AGAIN: (u8, u8) = (23, 10);
 
@@ -35,8 +35,18 @@ pub fn running(proc: &Path, node: &str) -> Option<Running> {
     // A child of a slurmd isn't the daemon. While slurmd restarts itself there are two.
     let is_child = |stat: &proc::Stat| found.iter().any(|(pid, ..)| *pid == stat.parent);
     let daemons = found.iter().filter(|(_, stat, _)| !is_child(stat));
-    let started = daemons.map(|(_, stat, _)| stat.start).max()?;
-    Some(Running { since_boot: Duration::from_millis(started.saturating_mul(1000 / TICKS)) })
+    daemons.map(|(_, stat, _)| stat.start).max().map(since_boot)
+}
+
+/// The slurmctld of a PID file.
+pub fn slurmctld(pid_file: &str, proc: &Path) -> Option<Running> {
+    let pid = std::fs::read_to_string(pid_file).ok()?.trim().parse().ok()?;
+    let stat = proc::stat(proc, pid).ok()??;
+    stat.name.starts_with(b"slurmctld").then(|| since_boot(stat.start))
+}
+
+fn since_boot(ticks: u64) -> Running {
+    Running { since_boot: Duration::from_millis(ticks.saturating_mul(1000 / TICKS)) }
 }
 
 /// Whether slurmds of other nodes run on this machine too. Returns nothing if none does.

@@ -219,6 +219,14 @@ pub fn listed(names: &[String]) -> String {
     if names.len() > 8 { format!("{shown} and {} more", names.len() - 8) } else { shown }
 }
 
+/// Drops what is right about something if something else about it isn't: after `gpushare gpu resume`, gpushare.conf
+/// fits, and slurmctld's count doesn't yet.
+pub fn drop_right(findings: &mut Vec<Finding>, about: &str) {
+    if findings.iter().any(|finding| finding.about == about && finding.status != Status::Ok) {
+        findings.retain(|finding| finding.about != about || finding.status != Status::Ok);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -9,6 +9,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use super::CheckError;
+use super::daemon;
 use super::finding::Finding;
 use super::plugstack::{Line, Plugstack};
 use super::version::PluginError;
@@ -136,6 +137,19 @@ pub fn job_submit(settings: &Settings, installed: Option<Version>) -> Option<Fin
             "install the package gpushare-slurmctld, or make install, on this controller",
         )
     })
+}
+
+/// Whether the plugin's file changed after slurmctld started here, which then has the one from before in memory.
+pub fn in_memory(settings: &Settings, proc: &Path) -> Option<Finding> {
+    let running = daemon::slurmctld(settings.get("SlurmctldPidFile"), proc)?;
+    let started = daemon::started(running, proc)?;
+    let changed = daemon::changes(&[in_dirs(settings.get("PluginDir"), JOB_SUBMIT)]);
+    let (path, _) = changed.into_iter().find(|(_, at)| *at > started + daemon::SLACK)?;
+    let said = format!(
+        "{path} changed after slurmctld started: it uses the plugin from before until a restart (since 23.11 also \
+         scontrol reconfigure)"
+    );
+    Some(Finding::unknown(JOB_SUBMIT, said))
 }
 
 /// Checks how a node's plugstack.conf names the fence.

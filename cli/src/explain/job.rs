@@ -6,6 +6,7 @@ use std::path::Path;
 
 use gpushare_machine::local;
 use gpushare_qos::config::ManagedQos;
+use gpushare_slurm_text::partition::takes_whole_nodes;
 use gpushare_slurm_text::queue::{self, Row};
 use gpushare_slurm_text::{State, sacct};
 use serde::Serialize;
@@ -16,18 +17,22 @@ use gpushare_slurm_run::{ProgramError, Snapshot, ask, host, run};
 mod id;
 mod lending;
 mod limits;
+mod minutes;
 mod place;
 mod reason;
 mod records;
 mod smaller;
+mod spent;
+mod words;
 mod write;
 
 pub use id::JobId;
 pub use lending::loans;
 pub use limits::Limit;
+use limits::Verdict;
 use place::Place;
 use smaller::Smaller;
-pub use write::in_use;
+pub use words::in_use;
 
 /// More tasks of an array than a person would read.
 const MOST: usize = 8;
@@ -55,6 +60,8 @@ enum What {
         asks: queue::Tres,
         limits: Vec<Limit>,
         smaller: Option<Smaller>,
+        /// The longest time limit, in minutes, that limits on minutes would let start now.
+        shorter: Option<u64>,
         /// What is unknown.
         notes: Vec<String>,
     },
@@ -85,8 +92,8 @@ pub struct Options<'a> {
 /// # Errors
 /// Slurm can't be asked.
 pub fn explain(id: &JobId, options: Options) -> Result<Option<String>, ExplainError> {
-    // Limits count running jobs; of pending and finished jobs, only the requested ones matter.
-    let rows = queued(|row| id.names(row) || row.counts())?;
+    // Limits count running jobs, and waiting ones may go first; of finished jobs, only the requested ones matter.
+    let rows = queued(|row| id.names(row) || !row.is_over())?;
     let all: Vec<&Row> = rows.iter().filter(|row| id.names(row)).collect();
     if all.is_empty() {
         let mut over = over(id)?;
@@ -116,7 +123,7 @@ fn some(all: &[&Row], rows: &[Row], options: Options) -> Result<String, ExplainE
 /// Slurm can't be asked.
 pub fn waiting(user_id: u32, options: Options) -> Result<String, ExplainError> {
     let waits = |row: &Row| row.user_id == user_id && !row.is_over() && !row.has_nodes();
-    let rows = queued(|row| waits(row) || row.counts())?;
+    let rows = queued(|row| !row.is_over())?;
     let mut all: Vec<&Row> = rows.iter().filter(|row| waits(row)).collect();
     all.sort_by_key(|row| row.id); // the others may wait for the oldest
     if all.is_empty() && !options.json {
@@ -149,13 +156,31 @@ fn one(row: &Row, rows: &[Row], options: Options, site: Site) -> Result<Told, Pr
 type Site<'a> = (&'a Snapshot, &'a [ManagedQos]);
 
 fn waits(row: &Row, rows: &[Row], (snapshot, qoses): Site) -> Result<What, ProgramError> {
+    let record = ask("scontrol", &["-o", "show", "job", &row.id.to_string()]).unwrap_or_default();
+    let (is_whole, mut whole) = (takes_whole_nodes(&record), row.clone());
+    if let (true, Ok(nodes)) = (is_whole, snapshot.nodes()) {
+        records::whole_nodes(&mut whole, nodes);
+    }
+    let row = &whole;
     let (mut known, mut notes) = records::read(row, snapshot)?;
     known.nodes = snapshot.nodes().ok().map(|nodes| records::of_nodes(row, nodes));
-    let limits = limits::concerning(row, &known, rows);
+    let mut limits = limits::concerning(row, &known, rows);
+    if let Err(reason) = spent::add_users(&mut limits, &known) {
+        notes.push(format!("can't tell who used the minutes: {reason}"));
+    }
+    let before = rows.iter().filter(|other| row.priority > 0 && other.goes_before(row)).count();
+    let is_part = rows.iter().any(|other| other.starts_with(row));
+    notes.extend(
+        is_part
+            .then(|| "what it asks for includes the job's other components, which start with it".to_owned()),
+    );
+    notes.extend((before > 0).then(|| {
+        let (jobs, have) = if before == 1 { ("job", "has") } else { ("jobs", "have") };
+        format!("{before} waiting {jobs} in its partition {have} a higher priority, and may take what is free first")
+    }));
     notes.extend(row.partition.contains(',').then(|| {
         format!("it may start in any of the partitions {}; the limits are those in the first", row.partition)
     }));
-    notes.extend(reason::note(&row.reason));
     notes.extend(lending::offer(row, &limits, rows, qoses, snapshot));
     let never = limits.iter().any(Limit::is_never);
     Ok(What::Waits {
@@ -163,7 +188,9 @@ fn waits(row: &Row, rows: &[Row], (snapshot, qoses): Site) -> Result<What, Progr
         because: reason::plain(&row.reason),
         expected: row.expected_start().filter(|_| !never && !reason::is_held(&row.reason)),
         asks: row.tres.clone(),
-        smaller: smaller::of(row, &limits),
+        // Options alone don't make these smaller.
+        smaller: smaller::of(row, &limits).filter(|_| !is_whole && !is_part),
+        shorter: smaller::longest(&limits),
         limits,
         notes,
     })
@@ -230,8 +257,12 @@ pub struct Above {
     pub nodes: u64,
     /// The minimum that it requests.
     pub tres: queue::Tres,
+    /// `--exclusive`
+    pub whole_nodes: bool,
     /// gpushare itself already warns about the GPUs (GS114).
     pub is_warned: bool,
+    /// `--time` in minutes; slurm.h's INFINITE is no limit.
+    pub time: Option<u32>,
 }
 
 /// What a limit that is lower than a request means for it.
@@ -247,20 +278,37 @@ pub enum Beyond {
 /// # Errors
 /// slurmctld can't be asked.
 pub fn above(job: Above, (snapshot, qoses): Site) -> Result<Vec<Beyond>, ProgramError> {
-    let Above { user_id, user, account, partition, qos, nodes, tres, is_warned } = job;
-    let row = Row { user_id, user, account, partition, qos, nodes, tres, ..Row::default() };
+    let Above { user_id, user, account, partition, qos, nodes, tres, whole_nodes, is_warned, time } = job;
+    let place = snapshot.partitions()?.iter().find(|one| one.name == partition);
+    let of_place = place.and_then(|place| place.default_time.or(place.max_time));
+    let time_limit = time.map_or(of_place, |time| Some(time.into()));
+    let is_whole = whole_nodes || place.is_some_and(|place| place.whole_nodes);
+    let mut row = Row { user_id, user, account, partition, qos, nodes, tres, time_limit, ..Row::default() };
+    if is_whole {
+        records::whole_nodes(&mut row, snapshot.nodes()?);
+    }
     let (known, _) = records::read(&row, snapshot)?;
-    let limits = limits::concerning(&row, &known, &[]);
+    let mut limits = limits::concerning(&row, &known, &[]);
+    spent::add_users(&mut limits, &known)?;
     let is_said = |limit: &&Limit| is_warned && limit.is_of_qos && limit.tres.starts_with("gres/");
     // The flag of either QOS makes Slurm test all limits for the job alone (Slurm: `acct_policy_validate`).
     let denies = known.qoses.iter().any(|record| record.denies(snapshot.qoses().unwrap_or_default()));
-    let above = limits.iter().filter(|limit| limit.is_never());
     let one = |limit: &Limit| {
-        if denies && limit.tres != "jobs" {
-            return Some(Beyond::Refused(write::above(limit, "the QOS has DenyOnLimit")));
+        let is_of_minutes = limit.minutes.is_some();
+        // A job without --time gets one that limits on minutes allow.
+        let is_beyond =
+            if is_of_minutes { time.is_some() && limit.asks > limit.limit } else { limit.is_never() };
+        match limit.verdict {
+            _ if denies && is_beyond && limit.tres != "jobs" => {
+                Some(Beyond::Refused(words::above(limit, "the QOS has DenyOnLimit")))
+            }
+            Verdict::Never => {
+                (!is_said(&limit)).then(|| Beyond::Waits(words::above(limit, "the job waits forever")))
+            }
+            Verdict::Waits { .. } if is_of_minutes => words::answer(limit).map(Beyond::Waits),
+            _ => None,
         }
-        (!is_said(&limit)).then(|| Beyond::Waits(write::above(limit, "the job waits forever")))
     };
     let offer = lending::offer(&row, &limits, &[], qoses, snapshot).map(Beyond::Waits);
-    Ok(above.filter_map(one).chain(offer).collect())
+    Ok(limits.iter().filter_map(one).chain(offer).collect())
 }

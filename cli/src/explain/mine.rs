@@ -11,8 +11,8 @@ use gpushare_slurm_text::{Association, Node, Partition};
 use serde::Serialize;
 
 use super::error::ExplainError;
+use super::identity;
 use super::job::{Limit, loans, on_gres};
-use super::{identity, settings};
 use gpushare_judge::accounting::Database;
 use gpushare_judge::options::{self, Source};
 use gpushare_judge::submission::Submission;
@@ -77,9 +77,10 @@ struct MyQos {
 /// Slurm can't be asked, or knows no account of the user's.
 pub fn run(arguments: &Arguments) -> Result<Answer, ExplainError> {
     let config = local::config(arguments.conf.as_deref())?.unwrap_or_default();
-    let settings = settings()?;
+    let snapshot = Snapshot::default();
+    let settings = snapshot.settings()?;
     let (user, user_id) = identity(arguments.user.as_deref())?;
-    let (snapshot, rows, mut accounts) = (Snapshot::default(), super::job::queued(Row::counts)?, Vec::new());
+    let (rows, mut accounts, mut can_share) = (super::job::queued(Row::counts)?, Vec::new(), false);
     let counted = settings.list("AccountingStorageTRES");
     let cluster = settings.get("ClusterName");
     let asking = Asking {
@@ -100,12 +101,18 @@ pub fn run(arguments: &Arguments) -> Result<Answer, ExplainError> {
         for qos in &one.qoses {
             let partitions = snapshot.partitions().unwrap_or_default();
             let any = place(one, qos, partitions, |_| true);
-            let row = any_job((&user, user_id), one, qos, &settings, any.as_ref());
+            let row = any_job((&user, user_id), one, qos, settings, any.as_ref());
             let limits = on_gres(&row, &rows, &snapshot)?;
             let nodes = snapshot.nodes().unwrap_or_default();
             let where_is = |gres: &str| place(one, qos, partitions, |partition| has(partition, gres, nodes));
             let mut write = options(one, qos, is_first, &where_is, &limits, nodes, &config);
             write.retain(|line| asking.is_accepted(line));
+            let share = format!("{}:{}", config.node.share_gres, some_units(&config));
+            can_share |= where_is(&config.node.share_gres).is_some_and(|place| {
+                let partition =
+                    if place.is_default { String::new() } else { format!(" -p {}", place.partition) };
+                asking.is_accepted(&format!("-A {} -q {qos}{partition} --gres={share}", one.account))
+            });
             let default = is_default(one, qos);
             let [lent, borrowed] = lending::in_words(&loans, qos);
             account.qoses.push(MyQos { qos: qos.clone(), default, limits, lent, borrowed, write });
@@ -115,7 +122,7 @@ pub fn run(arguments: &Arguments) -> Result<Answer, ExplainError> {
     if accounts.is_empty() {
         return Err(ExplainError::NoAccount(user));
     }
-    let mine = Mine { user, accounts, shares: shares(&config) };
+    let mine = Mine { user, accounts, shares: shares(&config).filter(|_| can_share) };
     Ok(Answer::from(if arguments.json { json::text(&mine)? } else { mine.text() }))
 }
 
@@ -189,6 +196,7 @@ fn any_job(
         partition: place.map(|place| place.partition.clone()).unwrap_or_default(),
         qos: qos.to_owned(),
         nodes: 1,
+        time_limit: Some(1),
         tres: counted.map(|name| (name.to_ascii_lowercase(), 1)).collect::<BTreeMap<_, _>>(),
         ..Row::default()
     }

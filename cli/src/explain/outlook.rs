@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use gpushare::submit::grammar::Token;
 use gpushare::submit::policy::{Because, Remark, Rule};
-use gpushare::submit::request::{Field, Parsed, Request};
+use gpushare::submit::request::{Field, Parsed, Partitions, Request};
 
 use super::job::{self, Above, Beyond};
 use crate::requirements::is_plugin;
@@ -35,9 +35,32 @@ pub fn above(
         qos: qos.to_owned(),
         nodes: request.min_nodes.unwrap_or(1).into(),
         tres: asked(request),
+        whole_nodes: request.exclusive,
         is_warned: remarks.iter().any(is_advice),
+        time: request.batch.and_then(|batch| batch.time_limit),
     };
     job::above(place, site).unwrap_or_default()
+}
+
+/// What the partitions say to the job's QOS, if none of them takes it. Slurm tests accounts and groups at submission
+/// alone, and so says it itself.
+pub fn unwelcome(request: &Request, qos: &str, database: &Database, snapshot: &Snapshot) -> Option<Beyond> {
+    let names = match request.partitions() {
+        Partitions::Named(names) => names.each(),
+        _ => vec![database.first_partition(request)],
+    };
+    let enforced = snapshot.settings().map_or("", |settings| settings.get("EnforcePartLimits"));
+    let all = snapshot.partitions().unwrap_or_default();
+    let known = |name: &&[u8]| all.iter().find(|partition| partition.name.as_bytes() == *name);
+    let named: Vec<_> = names.iter().filter_map(known).collect();
+    let mut closed = named.iter().filter(|partition| !partition.admits(qos));
+    let first = closed.next().filter(|_| enforced == "ALL" || closed.count() + 1 == named.len())?;
+    let said = format!("partition '{}' doesn't allow QOS '{qos}'", first.name);
+    Some(if ["ALL", "ANY"].contains(&enforced) {
+        Beyond::Refused(said)
+    } else {
+        Beyond::Waits(format!("{said}: the job waits until it does"))
+    })
 }
 
 /// What slurmctld's other plugins mean for the answer.

@@ -48,11 +48,10 @@ pub fn qos<'d>(request: &Request, database: &'d Database) -> Option<&'d [u8]> {
 /// Why gpushare accepts it.
 fn reason(request: &Request, policy: &Policy, database: &Database, acceptance: &Acceptance) -> String {
     if let Some((rule, why)) = acceptance.remarks.iter().find_map(let_pass) {
-        return format!("{rule} doesn't stop it ({why})");
+        return format!("it is against the rules ({rule}), but {why} lets it pass");
     }
     if request.exclusive {
-        return "the job takes whole nodes with all their GPUs, and limits on GPUs count all of them"
-            .to_owned();
+        return "the job gets whole nodes, and limits count all GPUs of these nodes".to_owned();
     }
     if !Parsed::from(*request).may_use_gpus() {
         return "the job requests no GPUs".to_owned();
@@ -64,9 +63,9 @@ fn reason(request: &Request, policy: &Policy, database: &Database, acceptance: &
     let Some(name) = qos(request, database) else {
         return match accounting.default_qos(request) {
             DefaultQos::OneOf(_) if request.qos.is_none() => {
-                format!("every default QOS that the job can get in the reservation {how}")
+                format!("each QOS that the job can get in this reservation {how}")
             }
-            _ => "gpushare limits no QOS that it could have".to_owned(),
+            _ => "gpushare limits none of the QOSes that the job can have".to_owned(),
         };
     };
     let governed = accounting.qos_named(name).is_some_and(|qos| policy.governs(accounting, qos));

@@ -15,6 +15,27 @@ fn told(finding: &Finding) -> String {
 }
 
 #[test]
+fn a_plugin_that_changed_after_slurmctld_started_is_not_the_one_in_memory() {
+    let dir = tempfile::tempdir().unwrap();
+    let (proc, path) = (dir.path(), |name: &str| dir.path().join(name));
+    fs::create_dir(path("7")).unwrap();
+    fs::write(path("slurmctld.pid"), "7\n").unwrap();
+    fs::write(path(JOB_SUBMIT), "").unwrap();
+    fs::write(path("uptime"), "1000.00 1.00\n").unwrap();
+    let pid_file = path("slurmctld.pid").display().to_string();
+    let settings = format!("SlurmctldPidFile = {pid_file}\nPluginDir = {}\n", proc.display());
+    // Started 900 seconds ago, and in ten seconds.
+    for (name, start, expected) in
+        [("slurmctld-wlm", 10_000, true), ("slurmctld", 101_000, false), ("bash", 10_000, false)]
+    {
+        let zeros = " 0".repeat(17);
+        fs::write(path("7/stat"), format!("7 ({name}) S 1{zeros} {start} 0 0\n")).unwrap();
+        let found = in_memory(&Settings::parse(&settings), proc);
+        assert_eq!(found.is_some_and(|finding| told(&finding) == "?"), expected, "{name} {start}");
+    }
+}
+
+#[test]
 fn a_plugin_of_slurmctld_fits_to_the_micro_release_and_a_spank_plugin_to_the_release() {
     use Match::{Micro, Release};
     for (built, wanted, how, expected) in [

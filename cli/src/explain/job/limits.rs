@@ -2,12 +2,14 @@
 //!
 //! This follows slurmctld's tests (Slurm: src/slurmctld/acct_policy.c): of two QOSes, the first that limits a TRES in a
 //! field counts; a QOS's limit replaces the same limit of associations; associations' limits each apply, from the
-//! user's up to root's. It ignores limits on minutes.
+//! user's up to root's. What they say of minutes is in `minutes`.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
+pub use super::minutes::Verdict;
+use super::minutes::{Minutes, USED};
 use super::records::{Holder, Known, Record};
 use gpushare::text::hostlist;
 use gpushare_slurm_text::queue::Row;
@@ -30,15 +32,20 @@ pub enum Scope {
 }
 
 /// The fields that are checked; `MaxJobs` belongs to associations, and nodes are no limit of the database's.
-const FIELDS: [(&str, Scope); 10] = [
+const FIELDS: [(&str, Scope); 15] = [
     ("GrpTRES", Scope::All),
+    ("GrpTRESMins", Scope::All),
+    ("GrpTRESRunMins", Scope::All),
     ("GrpJobs", Scope::All),
     ("MaxTRESPU", Scope::User),
     ("MaxJobsPU", Scope::User),
     ("MaxJobs", Scope::User),
+    ("MaxTRESRunMinsPU", Scope::User),
     ("MaxTRESPA", Scope::Account),
     ("MaxJobsPA", Scope::Account),
+    ("MaxTRESRunMinsPA", Scope::Account),
     ("MaxTRESPJ", Scope::Job),
+    ("MaxTRESMinsPJ", Scope::Job),
     ("MaxTRESPN", Scope::Node),
     ("its nodes", Scope::All),
 ];
@@ -63,6 +70,9 @@ pub struct Limit {
     /// How much of it the job requests; for a limit on nodes, the minimum on the node with the most.
     pub asks: u64,
     pub verdict: Verdict,
+    /// For a limit on minutes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub minutes: Option<Minutes>,
     /// It belongs to a QOS or to nodes, not to an association.
     #[serde(skip)]
     pub is_of_qos: bool,
@@ -74,18 +84,6 @@ pub struct User {
     pub user: String,
     pub used: u64,
     pub jobs: Vec<String>,
-}
-
-/// Whether the job fits.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Verdict {
-    #[default]
-    Fits,
-    /// The job waits until this much more is free.
-    Waits { for_more: u64 },
-    /// The job requests more than the limit.
-    Never,
 }
 
 impl Limit {
@@ -103,7 +101,7 @@ impl Limit {
 pub fn concerning(job: &Row, known: &Known, rows: &[Row]) -> Vec<Limit> {
     let mut found = Vec::new();
     // If a QOS limits a TRES, the others' limits on it don't count.
-    let mut taken: BTreeSet<(Scope, String)> = BTreeSet::new();
+    let mut taken: BTreeSet<Key> = BTreeSet::new();
     for record in &known.qoses {
         let limits = of_record(record, job, known, rows);
         let counting: Vec<Limit> = limits.into_iter().filter(|limit| !taken.contains(&key(limit))).collect();
@@ -124,8 +122,11 @@ pub fn concerning(job: &Row, known: &Known, rows: &[Row]) -> Vec<Limit> {
     found
 }
 
-fn key(limit: &Limit) -> (Scope, String) {
-    (limit.scope, limit.tres.clone())
+/// What only one QOS limits, and no association then: `MaxJobs` is the associations' `MaxJobsPU`.
+type Key = (Scope, String, Option<&'static str>);
+
+fn key(limit: &Limit) -> Key {
+    (limit.scope, limit.tres.clone(), limit.minutes.as_ref().map(|_| limit.field))
 }
 
 fn of_record(record: &Record, job: &Row, known: &Known, rows: &[Row]) -> Vec<Limit> {
@@ -135,13 +136,22 @@ fn of_record(record: &Record, job: &Row, known: &Known, rows: &[Row]) -> Vec<Lim
         // A limit on a type says more than one on all GPUs, which 22.05 needs beside it.
         let (any_gpu, of_type): (Vec<_>, Vec<_>) = counts.iter().partition(|(tres, _)| *tres == "gres/gpu");
         for (tres, (limit, used)) in of_type.into_iter().chain(any_gpu) {
-            let asks = asks(job, tres, scope);
+            let others = rows.iter().filter(|row| row.starts_with(job) && !of_each(scope));
+            let others = others.filter(|row| belongs(row, record, scope, job, known));
+            let all =
+                others.map(|row| asks(row, tres, scope)).fold(asks(job, tres, scope), u64::saturating_add);
+            let asks = known.minutes.asks(field, all);
             if let (Some(limit), true) = (*limit, asks > 0) {
                 limits.push(one(record, (field, scope), tres, (limit, *used), asks, (job, known, rows)));
             }
         }
     }
     limits
+}
+
+/// Whether such a limit is on each job by itself.
+fn of_each(scope: Scope) -> bool {
+    matches!(scope, Scope::Job | Scope::Node)
 }
 
 fn asks(job: &Row, tres: &str, scope: Scope) -> u64 {
@@ -157,21 +167,32 @@ fn one(
     asks: u64,
     (job, known, rows): (&Row, &Known, &[Row]),
 ) -> Limit {
-    let used = (!matches!(scope, Scope::Job | Scope::Node)).then_some(used);
+    let used = (!of_each(scope)).then_some(used);
+    let running = record.fields.get("GrpTRESRunMins").and_then(|all| all.get(tres));
+    let numbers = (limit, used.unwrap_or(0), running.map_or(0, |(_, running)| *running));
+    let minutes = known.minutes.of_limit(field, numbers, asks, !record.keeps_minutes);
     // Jobs may share nodes that are already in use, which then count once.
     let verdict = match asks.saturating_add(used.unwrap_or(0)).saturating_sub(limit) {
         0 => Verdict::Fits,
         _ if asks > limit && tres != "node" => Verdict::Never,
         for_more => Verdict::Waits { for_more },
     };
+    let (minutes, verdict) = minutes.map_or((None, verdict), |(minutes, verdict)| (Some(minutes), verdict));
     // Whether it has any first: of many jobs, few have GPUs.
     let has = |row: &Row| tres == "jobs" || row.tres.get(tres).is_some_and(|count| *count > 0);
-    let counted = |row: &&Row| has(row) && is_counted(row, record, scope, job, known);
-    // A node that two jobs share counts once.
-    let by_whom = used.is_some() && tres != "node";
-    let users = if by_whom { users(rows.iter().filter(counted), tres) } else { Vec::new() };
+    let counted = |row: &&Row| has(row) && row.counts() && belongs(row, record, scope, job, known);
+    // A node that two jobs share counts once. Jobs that have ended used minutes, too (`spent`).
+    let by_whom = used.is_some() && tres != "node" && field != USED;
+    let uses = |row: &Row| match (tres, row.tres.get(tres).copied().unwrap_or(0)) {
+        ("jobs", _) => 1,
+        (_, count) if minutes.is_some() => count.saturating_mul(row.time_left.unwrap_or(0)) / 60,
+        (_, count) => count,
+    };
+    let users = if by_whom { users(rows.iter().filter(counted), uses) } else { Vec::new() };
     let seen: u64 = users.iter().map(|user| user.used).sum();
-    let unseen = used.filter(|_| by_whom).unwrap_or(0).saturating_sub(seen);
+    // slurmctld subtracts what a job has run only now and then.
+    let is_late = minutes.is_some() && seen > 0;
+    let unseen = used.filter(|_| by_whom && !is_late).unwrap_or(0).saturating_sub(seen);
     Limit {
         holder: name(&record.holder),
         field,
@@ -183,12 +204,13 @@ fn one(
         unseen,
         asks,
         verdict,
+        minutes,
         is_of_qos: matches!(record.holder, Holder::Qos(_) | Holder::Nodes(..)),
     }
 }
 
-/// Whether a limit counts a running job.
-fn is_counted(row: &Row, record: &Record, scope: Scope, job: &Row, known: &Known) -> bool {
+/// Whether a limit counts a job, once it runs.
+fn belongs(row: &Row, record: &Record, scope: Scope, job: &Row, known: &Known) -> bool {
     let same = |a: &str, b: &str| a.eq_ignore_ascii_case(b);
     let of_holder = match &record.holder {
         Holder::Qos(name) => {
@@ -213,13 +235,13 @@ fn is_counted(row: &Row, record: &Record, scope: Scope, job: &Row, known: &Known
         Scope::Account => same(&row.account, &job.account),
         _ => true,
     };
-    row.counts() && of_holder && of_scope
+    of_holder && of_scope
 }
 
-fn users<'r>(rows: impl Iterator<Item = &'r Row>, tres: &str) -> Vec<User> {
+fn users<'r>(rows: impl Iterator<Item = &'r Row>, uses: impl Fn(&Row) -> u64) -> Vec<User> {
     let mut users: BTreeMap<&str, User> = BTreeMap::new();
     for row in rows {
-        let used = if tres == "jobs" { 1 } else { row.tres.get(tres).copied().unwrap_or(0) };
+        let used = uses(row);
         if used > 0 {
             let user = users.entry(&row.user).or_insert_with(|| User {
                 user: row.user.clone(),
@@ -235,7 +257,8 @@ fn users<'r>(rows: impl Iterator<Item = &'r Row>, tres: &str) -> Vec<User> {
     users
 }
 
-fn name(holder: &Holder) -> String {
+/// The holder, in words.
+pub fn name(holder: &Holder) -> String {
     match holder {
         Holder::Qos(name) => format!("QOS '{name}'"),
         Holder::Account(name) => format!("account '{name}'"),
@@ -325,6 +348,17 @@ pub mod tests {
             "{without:?}"
         );
         assert!(!all.iter().any(|limit| limit.starts_with("account 'limits' GrpTRES")), "{all:?}");
+    }
+
+    #[test]
+    fn components_of_a_heterogeneous_job_ask_together() {
+        let component = |id: u32, tres: &str| Row { het: Some((7, id)), ..job(id, "alice", "PENDING", tres) };
+        let asked = component(7, "gres/gpu:a40=1");
+        let rows = [asked.clone(), component(8, "gres/gpu:a40=2")];
+        let known = known(TEXT, &asked, &["q"]);
+        let shown: Vec<String> = concerning(&asked, &known, &rows).iter().map(shown).collect();
+        assert_eq!(shown[0], "QOS 'q' GrpTRES gres/gpu:a40 3/4 +3 Waits { for_more: 2 }");
+        assert!(shown.iter().any(|limit| limit.contains("MaxTRESPN gres/gpu:a40 -/2 +1")), "{shown:?}");
     }
 
     #[test]

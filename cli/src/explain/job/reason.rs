@@ -79,18 +79,19 @@ pub fn is_held(reason: &str) -> bool {
     HELD.iter().any(|start| reason.starts_with(start))
 }
 
-/// Such as `QOSGrpGRES` or `AssocMaxCpuPerJobLimit`.
+/// Such as `QOSGrpGRES`, `AssocMaxCpuPerJobLimit`, or a QOS's `MaxGRESRunMinsPerUser`.
 fn limit(reason: &str) -> Option<String> {
     let (whose, rest) = match reason.strip_prefix("QOS") {
         Some(rest) => ("QOS", rest),
+        None if reason.contains("RunMinsPer") => ("QOS", reason),
         None => ("account", reason.strip_prefix("Assoc")?),
     };
     let rest = rest.strip_prefix("iation").unwrap_or(rest);
     let at = |part: &str| rest.to_ascii_lowercase().find(&part.to_ascii_lowercase());
     let limited = LIMITED.iter().filter_map(|(name, words)| Some((at(name)?, *words)));
     let limited = limited.min_by_key(|(place, _)| *place).map_or("a resource", |(_, words)| words);
-    let limited =
-        if at("Minutes").is_some() { format!("the minutes of {limited}") } else { limited.to_owned() };
+    let of_minutes = rest.contains("Minutes") || rest.contains("Mins");
+    let limited = if of_minutes { format!("the minutes of {limited}") } else { limited.to_owned() };
     let has = |part: &str| rest.contains(part);
     Some(if has("PerUser") || (whose == "account" && has("MaxJobs")) {
         format!("its user's jobs have reached a limit of the {whose} on {limited}")
@@ -98,7 +99,7 @@ fn limit(reason: &str) -> Option<String> {
         format!("its account's jobs have reached a limit of the {whose} on {limited}")
     } else if has("PerJob") || has("PerNode") || has("MaxWall") {
         format!("it asks for more than the {whose} allows one job: {limited}")
-    } else if has("Min") && has("NotSatisfied") || has("Min") && !has("Minutes") {
+    } else if has("Min") && has("NotSatisfied") || has("Min") && !of_minutes {
         format!("it asks for less than the {whose} requires: {limited}")
     } else {
         format!("the jobs of its {whose} together have reached a limit on {limited}")
@@ -108,13 +109,6 @@ fn limit(reason: &str) -> Option<String> {
 /// Whether the reason is a limit.
 pub fn is_limit(reason: &str) -> bool {
     !REASONS.iter().any(|(name, _)| *name == reason) && limit(reason).is_some()
-}
-
-/// Where to look up what the reason doesn't say.
-pub fn note(reason: &str) -> Option<String> {
-    reason.contains("Minutes").then(|| {
-        "limits on minutes are not shown here; see `scontrol show assoc_mgr flags=qos,assoc`".to_owned()
-    })
 }
 
 #[cfg(test)]
@@ -138,6 +132,10 @@ mod tests {
                 "QOSGrpGRESMinutes",
                 "the jobs of its QOS together have reached a limit on the minutes of GPUs or other GRES",
             ),
+            (
+                "MaxGRESRunMinsPerUser",
+                "its user's jobs have reached a limit of the QOS on the minutes of GPUs or other GRES",
+            ),
             ("AssocGrpGRES", "the jobs of its account together have reached a limit on GPUs or other GRES"),
             ("AssocMaxJobsLimit", "its user's jobs have reached a limit of the account on running jobs"),
             ("AssocMaxGRESPerNode", "it asks for more than the account allows one job: GPUs or other GRES"),
@@ -159,6 +157,5 @@ mod tests {
         }
         assert!(is_held("JobHeldUser") && is_held("Reservation r was deleted") && !is_held("Reservation"));
         assert!(is_limit("AssocGrpGRES") && !is_limit("QOSNotAllowed") && !is_limit("Resources"));
-        assert!(note("QOSGrpGRESMinutes").is_some() && note("QOSGrpGRES").is_none());
     }
 }

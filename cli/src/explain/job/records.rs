@@ -3,12 +3,14 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use gpushare_slurm_text::Node;
 use gpushare_slurm_text::assoc_mgr::{self, Association, Counts, Qos};
 use gpushare_slurm_text::limits::{self, Kind};
 use gpushare_slurm_text::queue::Row;
+use gpushare_slurm_text::version::Version;
+use gpushare_slurm_text::{Node, Tres};
 
 use super::ask;
+use super::minutes::Rules;
 use gpushare_slurm_run::{ProgramError, Snapshot};
 
 /// Who has the limits.
@@ -29,15 +31,24 @@ pub struct Record {
     pub holder: Holder,
     /// `GrpTRES`, `MaxTRESPU` and so on. If each user or account has its own count, these are the job's.
     pub fields: BTreeMap<&'static str, Counts>,
+    /// It is a QOS whose used minutes don't decay.
+    pub keeps_minutes: bool,
 }
 
 impl Record {
-    /// slurmctld shows a QOS's limits on a user or an account only for those who have used it.
-    fn add_unused(&mut self, qoses: &[limits::Qos]) {
+    /// Adds what the database says. slurmctld shows a QOS's limits on a user or an account only for those who have used
+    /// it.
+    fn complete(&mut self, qoses: &[limits::Qos]) {
         let Holder::Qos(name) = &self.holder else { return };
-        let its = qoses.iter().find(|qos| qos.name.eq_ignore_ascii_case(name) && !qos.is_relative);
-        for (field, kind) in [("MaxTRESPU", Kind::PerUser), ("MaxTRESPA", Kind::PerAccount)] {
-            let limits = its.into_iter().flat_map(|qos| qos.limits.of(kind).iter());
+        let its = qoses.iter().find(|qos| qos.name.eq_ignore_ascii_case(name));
+        self.keeps_minutes = its.is_some_and(|qos| qos.keeps_minutes);
+        let Some(its) = its.filter(|qos| !qos.is_relative) else { return };
+        for (field, limit) in OF_EACH {
+            let limits = match limit {
+                Some(kind) => Some(its.limits.of(kind)),
+                None => its.limits.minutes.iter().find(|(name, _)| *name == field).map(|(_, limits)| limits),
+            };
+            let limits = limits.into_iter().flat_map(Tres::iter);
             let unused: Counts = limits.map(|(tres, limit)| (tres.to_owned(), (Some(limit), 0))).collect();
             if !unused.is_empty() {
                 self.fields.entry(field).or_insert(unused);
@@ -65,14 +76,33 @@ pub struct Known {
     pub partitions_of: BTreeMap<String, BTreeSet<String>>,
     /// Each account with the accounts below it, including itself.
     pub below: BTreeMap<String, BTreeSet<String>>,
+    /// How Slurm counts minutes.
+    pub minutes: Rules,
 }
 
-const OF_QOS: [&str; 4] = ["GrpJobs", "GrpTRES", "MaxTRESPJ", "MaxTRESPN"];
-const OF_ACCOUNT_IN_QOS: [&str; 2] = ["MaxJobsPA", "MaxTRESPA"];
-const OF_USER_IN_QOS: [&str; 2] = ["MaxJobsPU", "MaxTRESPU"];
-const OF_OWN: [&str; 5] = ["GrpJobs", "GrpTRES", "MaxJobs", "MaxTRESPJ", "MaxTRESPN"];
+const OF_QOS: [&str; 7] =
+    ["GrpJobs", "GrpTRES", "GrpTRESMins", "GrpTRESRunMins", "MaxTRESPJ", "MaxTRESPN", "MaxTRESMinsPJ"];
+const OF_ACCOUNT_IN_QOS: [&str; 3] = ["MaxJobsPA", "MaxTRESPA", "MaxTRESRunMinsPA"];
+const OF_USER_IN_QOS: [&str; 3] = ["MaxJobsPU", "MaxTRESPU", "MaxTRESRunMinsPU"];
+const OF_OWN: [&str; 8] = [
+    "GrpJobs",
+    "GrpTRES",
+    "GrpTRESMins",
+    "GrpTRESRunMins",
+    "MaxJobs",
+    "MaxTRESPJ",
+    "MaxTRESPN",
+    "MaxTRESMinsPJ",
+];
 // An account's other limits are inherited by its users.
-const OF_ACCOUNT: [&str; 2] = ["GrpJobs", "GrpTRES"];
+const OF_ACCOUNT: [&str; 4] = ["GrpJobs", "GrpTRES", "GrpTRESMins", "GrpTRESRunMins"];
+/// A QOS's limits on each user or account; minutes have no [`Kind`].
+const OF_EACH: [(&str, Option<Kind>); 4] = [
+    ("MaxTRESPU", Some(Kind::PerUser)),
+    ("MaxTRESPA", Some(Kind::PerAccount)),
+    ("MaxTRESRunMinsPU", None),
+    ("MaxTRESRunMinsPA", None),
+];
 
 /// Asks slurmctld. Also returns notes about what is unknown.
 ///
@@ -101,7 +131,16 @@ pub fn read(job: &Row, snapshot: &Snapshot) -> Result<(Known, Vec<String>), Prog
     let flags = assoc_mgr::question(&job.user, &qoses);
     let mut known = known(&ask("scontrol", &flags.each_ref().map(String::as_str))?, job, &qoses);
     for record in &mut known.qoses {
-        record.add_unused(snapshot.qoses().unwrap_or_default());
+        record.complete(snapshot.qoses().unwrap_or_default());
+    }
+    known.minutes = Rules::of(job, first, snapshot);
+    let version = Version::parse(snapshot.settings()?.get("SLURM_VERSION"));
+    if version.is_some_and(|version| version.is_from_to((0, 0), (24, 4))) {
+        // Slurm tests them since 24.05.
+        known
+            .qoses
+            .iter_mut()
+            .for_each(|record| record.fields.retain(|field, _| !field.starts_with("MaxTRESRun")));
     }
     for partition in partitions {
         if let Some(own) = &partition.own {
@@ -116,6 +155,32 @@ pub fn read(job: &Row, snapshot: &Snapshot) -> Result<(Known, Vec<String>), Prog
         notes.push("limits of accounts are not visible to you (PrivateData=usage)".to_owned());
     }
     Ok((known, notes))
+}
+
+/// What a job that gets whole nodes is given at least: all GPUs of the nodes with the fewest.
+pub fn whole_nodes(job: &mut Row, nodes: &[Node]) {
+    let partition = job.first_partition();
+    let here = || nodes.iter().filter(|node| node.partitions.iter().any(|name| name == partition));
+    let names = here().flat_map(|node| &node.gres).filter(|(name, ..)| name == "gpu");
+    let names: BTreeSet<Option<String>> =
+        names.map(|(_, kind, _)| kind.as_ref().map(|kind| kind.to_lowercase())).chain([None]).collect();
+    let given = names.iter().map(|kind| {
+        let of = |node: &Node| {
+            let is_it = |known: &Option<String>| match (kind, known) {
+                (Some(kind), Some(known)) => kind.eq_ignore_ascii_case(known),
+                (kind, _) => kind.is_none(),
+            };
+            let its = node.gres.iter().filter(|(name, known, _)| name == "gpu" && is_it(known));
+            its.map(|(.., count)| count).sum::<u64>()
+        };
+        let tres = kind.as_ref().map_or("gres/gpu".to_owned(), |kind| format!("gres/gpu:{kind}"));
+        (tres, here().map(of).min().unwrap_or(0).saturating_mul(job.nodes.max(1)))
+    });
+    let given: Vec<(String, u64)> = given.filter(|(_, count)| *count > 0).collect();
+    for (tres, count) in given {
+        let asks = job.tres.entry(tres).or_default();
+        *asks = count.max(*asks);
+    }
 }
 
 /// The GPUs and shares of a job's partition, as if it had a limit on them. What the job could never have isn't there.
@@ -144,6 +209,7 @@ pub fn of_nodes(job: &Row, nodes: &[Node]) -> Record {
     Record {
         holder: Holder::Nodes(partition.to_owned(), names),
         fields: BTreeMap::from([("its nodes", counts.collect())]),
+        keeps_minutes: false,
     }
 }
 
@@ -167,15 +233,12 @@ pub fn known(text: &str, job: &Row, qoses: &[&str]) -> Known {
     }
     let account = |name: &str| accounts.get(&name.to_ascii_lowercase()).copied();
     let above = std::iter::successors(account(&job.account), |line| account(line.parent)).take(lines.len());
-    let record = |line: &Association| match line.user {
-        "" => Record {
-            holder: Holder::Account(line.account.to_owned()),
-            fields: fields(&OF_ACCOUNT, |field| line.counts(field)),
-        },
-        _ => Record {
-            holder: Holder::Own(line.account.to_owned(), line.partition.to_owned()),
-            fields: fields(&OF_OWN, |field| line.counts(field)),
-        },
+    let record = |line: &Association| {
+        let (holder, names) = match line.user {
+            "" => (Holder::Account(line.account.to_owned()), OF_ACCOUNT.as_slice()),
+            _ => (Holder::Own(line.account.to_owned(), line.partition.to_owned()), OF_OWN.as_slice()),
+        };
+        Record { holder, fields: fields(names, |field| line.counts(field)), keeps_minutes: false }
     };
     let mut below: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     for line in lines.iter().filter(|line| line.user.is_empty()) {
@@ -190,6 +253,7 @@ pub fn known(text: &str, job: &Row, qoses: &[&str]) -> Known {
         nodes: None,
         partitions_of: BTreeMap::new(),
         below,
+        minutes: Rules::default(),
     }
 }
 
@@ -197,7 +261,7 @@ fn qos(found: &Qos, job: &Row) -> Record {
     let mut all = fields(&OF_QOS, |field| found.counts(field));
     all.extend(fields(&OF_ACCOUNT_IN_QOS, |field| found.of_account(&job.account, field)));
     all.extend(fields(&OF_USER_IN_QOS, |field| found.of_user(job.user_id, field)));
-    Record { holder: Holder::Qos(found.name.to_owned()), fields: all }
+    Record { holder: Holder::Qos(found.name.to_owned()), fields: all, keeps_minutes: false }
 }
 
 fn fields(names: &[&'static str], counts: impl Fn(&str) -> Option<Counts>) -> BTreeMap<&'static str, Counts> {
@@ -254,7 +318,7 @@ QOS=part(3) UsageRaw=0.0 GrpJobs=N(0) GrpTRES=cpu=2(0),gres/gpu:a40=N(0) MaxTRES
         let qos = limits::Qos::read("part|||gpu=9,gres/gpu:a40=3|gres/gpu=5|||||||||");
         let mut known = known(TEXT, &job(7, "alice", "PENDING", "gres/gpu:a40=2"), &["part", "q"]);
         for record in &mut known.qoses {
-            record.add_unused(&[qos.clone(), limits::Qos::read("q|||gres/gpu:a40=9||||||||||")]);
+            record.complete(&[qos.clone(), limits::Qos::read("q|||gres/gpu:a40=9||||||||||")]);
         }
         assert_eq!(known.qoses[0].fields["MaxTRESPU"]["gres/gpu:a40"], (Some(3), 0));
         assert_eq!(known.qoses[0].fields["MaxTRESPA"]["gres/gpu"], (Some(5), 0));
@@ -266,6 +330,19 @@ QOS=part(3) UsageRaw=0.0 GrpJobs=N(0) GrpTRES=cpu=2(0),gres/gpu:a40=N(0) MaxTRES
         let old = TEXT.replace("bob(2002)={", "2002={").replace("alice(2001)={", "2001={");
         let known = known(&old, &job(7, "alice", "PENDING", "gres/gpu:a40=2"), &["q"]);
         assert_eq!(known.qoses[0].fields["MaxTRESPU"]["gres/gpu:a40"], (Some(3), 2), "as 22.05 prints it");
+    }
+
+    #[test]
+    fn whole_nodes_have_at_least_what_the_smallest_has() {
+        let node = |gres: &str| Node::read(&format!("NodeName=n Gres={gres} Partitions=p")).unwrap();
+        let given = |nodes: &[Node]| {
+            let mut asked = Row { nodes: 2, ..job(7, "alice", "PENDING", "gres/gpu:a40=1") };
+            whole_nodes(&mut asked, nodes);
+            asked.tres.iter().map(|(tres, count)| format!("{tres}={count}")).collect::<Vec<_>>().join(" ")
+        };
+        assert_eq!(given(&[node("gpu:A40:4"), node("gpu:A40:2")]), "gres/gpu=4 gres/gpu:a40=4");
+        assert_eq!(given(&[node("gpu:a40:4"), node("gpu:h100:8")]), "gres/gpu=8 gres/gpu:a40=1");
+        assert_eq!(given(&[node("gpu:a40:4"), node("(null)")]), "gres/gpu:a40=1");
     }
 
     #[test]

@@ -1,4 +1,5 @@
-//! How many GPUs a waiting job could request to pass the limits now. Doesn't check whether nodes have these GPUs free.
+//! How many GPUs, or how long a time, a waiting job could request to pass the limits now. Doesn't check whether nodes
+//! have these GPUs free.
 
 use serde::Serialize;
 
@@ -24,7 +25,7 @@ pub fn of(job: &Row, limits: &[Limit]) -> Option<Smaller> {
         [one] => (format!("gpu:{one}"), vec!["gres/gpu".to_owned(), format!("gres/gpu:{one}")]),
         _ => return None,
     };
-    let is_of_gpus = |limit: &&Limit| names.contains(&limit.tres);
+    let is_of_gpus = |limit: &&Limit| names.contains(&limit.tres) && limit.minutes.is_none();
     let mut stopping = limits.iter().filter(|limit| limit.verdict != Verdict::Fits).peekable();
     stopping.peek()?;
     if !stopping.all(|limit| is_of_gpus(&limit)) {
@@ -41,6 +42,18 @@ pub fn of(job: &Row, limits: &[Limit]) -> Option<Smaller> {
     let account = if of_account { format!("--account={} ", job.account) } else { String::new() };
     let options = options.map(|options| format!("--qos={} {account}{options}", job.qos));
     Some(Smaller { gpus, gres, options })
+}
+
+/// The longest time limit in minutes with which the job could start now, if only limits on minutes stop it.
+pub fn longest(limits: &[Limit]) -> Option<u64> {
+    let mut stopping = limits.iter().filter(|limit| limit.verdict != Verdict::Fits).peekable();
+    stopping.peek()?;
+    if !stopping.all(|limit| limit.minutes.is_some()) {
+        return None;
+    }
+    let longest =
+        limits.iter().filter_map(|limit| limit.minutes.as_ref()).map(|minutes| minutes.longest).min();
+    longest.filter(|longest| *longest > 0)
 }
 
 /// The most that can be requested with the job's own kind of option, and that option.

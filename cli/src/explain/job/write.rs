@@ -2,18 +2,14 @@
 
 use std::fmt::Write;
 
-use super::limits::{Limit, Scope, User, Verdict};
+use super::limits::{Limit, Verdict};
 use super::place::Place;
 use super::reason;
 use super::smaller::Smaller;
+use super::words::{amount, answer, limit, time};
 use super::{Told, What};
 use gpushare_slurm_text::queue::Tres;
 use gpushare_terminal::clean;
-
-/// Further jobs would not help.
-const JOBS: usize = 5;
-/// Further users would not help.
-const USERS: usize = 8;
 
 /// All reports, and how many are not shown.
 pub fn text(told: &[Told], more: usize) -> String {
@@ -28,7 +24,7 @@ fn one(told: &Told) -> String {
     let Told { job, user, state, what } = told;
     let mut lines = Vec::new();
     match what {
-        What::Waits { reason, because, expected, asks, limits, smaller, notes } => {
+        What::Waits { reason, because, expected, asks, limits, smaller, shorter, notes } => {
             // A job that is held or waits for a time doesn't start when GPUs are free.
             let by_limits = reason::is_limit(reason) || ["Resources", "Priority", "None"].contains(&reason.as_str());
             lines.extend(limits.iter().find_map(answer).filter(|_| by_limits));
@@ -36,6 +32,10 @@ fn one(told: &Told) -> String {
             lines.push(format!("  asks for: {}", amounts(asks)));
             lines.extend(limits.iter().flat_map(limit));
             lines.extend(if by_limits { outlook(limits, smaller.as_ref(), reason, job) } else { Vec::new() });
+            lines.extend(shorter.filter(|_| by_limits).map(|minutes| {
+                let job = in_a_shell(job);
+                format!("  try: `scontrol update JobId={job} TimeLimit={minutes}`: with that it can start now")
+            }));
             lines.extend(expected.as_ref().map(|time| format!("  Slurm expects to start it at {time}")));
             lines.extend(notes.iter().map(|note| format!("  note: {note}")));
         }
@@ -58,138 +58,11 @@ fn one(told: &Told) -> String {
     lines.iter().map(|line| clean(line) + "\n").collect()
 }
 
-/// What it limits, in words: `a40s`.
-fn what(limit: &Limit) -> String {
-    let s = if limit.limit == 1 { "" } else { "s" };
-    match limit.tres.as_str() {
-        "gres/gpu" => format!("GPU{s}"),
-        "cpu" => format!("CPU{s}"),
-        "mem" => "memory".to_owned(),
-        tres => match tres.strip_prefix("gres/gpu:") {
-            Some(gres_type) => format!("{gres_type}{s}"),
-            None => tres.strip_prefix("gres/").unwrap_or(tres).to_owned(),
-        },
-    }
-}
-
-/// How much of a limit is in use, and by whom.
-pub fn in_use(limit: &Limit) -> String {
-    let Limit { holder, scope, tres, users, unseen, .. } = limit;
-    let (whose, what, most) = (whose(*scope), what(limit), amount(tres, limit.limit));
-    let Some(used) = limit.used else { return format!("{holder}, {whose}: at most {most} {what}") };
-    let whom = by_whom(users, *unseen, tres);
-    let whom = if whom.is_empty() { whom } else { format!(": {whom}") };
-    format!("{holder}, {whose}: {} of {most} {what} in use{whom}", amount(tres, used))
-}
-
-/// What stops the job, in one line, if it is a limit: `qos_lafferty uses 2 of its 2 a40s: alice 2 (job 7); …`
-fn answer(limit: &Limit) -> Option<String> {
-    let Limit { holder, scope, tres, users, unseen, .. } = limit;
-    let name = holder.strip_prefix("QOS '").and_then(|name| name.strip_suffix('\'')).unwrap_or(holder);
-    let what = what(limit);
-    let most = amount(tres, limit.limit);
-    let asks = amount(tres, limit.asks);
-    match (limit.verdict, limit.used) {
-        (Verdict::Never, _) => Some(format!(
-            "{name} allows at most {most} {what} for {}, and it asks for {asks}: it never starts",
-            whose(*scope)
-        )),
-        (Verdict::Waits { for_more }, Some(used)) => {
-            let used = amount(tres, used);
-            let uses = match scope {
-                Scope::User => {
-                    format!("the user has {used} of the {most} {what} that {name} allows one user")
-                }
-                Scope::Account => {
-                    format!("the account has {used} of the {most} {what} that {name} allows one account")
-                }
-                _ => format!("{name} uses {used} of its {most} {what}"),
-            };
-            let whom = by_whom(users, *unseen, tres);
-            let whom = if whom.is_empty() { whom } else { format!(": {whom}") };
-            let verb = if for_more == 1 { "is" } else { "are" };
-            Some(format!("{uses}{whom}; starts when {} {verb} free", amount(tres, for_more)))
-        }
-        _ => None,
-    }
-}
-
 /// Lists amounts without the TRES that users don't request by themselves.
 fn amounts(tres: &Tres) -> String {
     let untyped = |name: &str| name == "gres/gpu" && tres.keys().any(|name| name.starts_with("gres/gpu:"));
     let shown = tres.iter().filter(|(name, _)| *name != "billing" && !untyped(name));
     shown.map(|(name, count)| format!("{} {name}", amount(name, *count))).collect::<Vec<_>>().join(", ")
-}
-
-fn amount(name: &str, count: u64) -> String {
-    if name == "mem" { format!("{count}M") } else { count.to_string() }
-}
-
-/// A limit that a job could never pass, and what happens to it.
-pub fn above(limit: &Limit, then: &str) -> String {
-    let Limit { holder, field, tres, .. } = limit;
-    let (asks, most) = (amount(tres, limit.asks), amount(tres, limit.limit));
-    format!(
-        "{holder} never allows more than {most} {tres} for {} ({field}), but this asks for {asks}: {then}",
-        whose(limit.scope)
-    )
-}
-
-fn whose(scope: Scope) -> &'static str {
-    match scope {
-        Scope::All => "all its jobs",
-        Scope::User => "one user's jobs",
-        Scope::Account => "one account's jobs",
-        Scope::Job => "one job",
-        Scope::Node => "one job on one node",
-    }
-}
-
-fn limit(limit: &Limit) -> Vec<String> {
-    let Limit { holder, field, scope, tres, users, unseen, asks, verdict, .. } = limit;
-    let (whose, most) = (whose(*scope), amount(tres, limit.limit));
-    let mut lines = vec![match limit.used {
-        Some(used) => {
-            format!("  {holder}, {whose} ({field}): {} of {most} {tres} in use", amount(tres, used))
-        }
-        None => format!("  {holder}, {whose} ({field}): at most {most} {tres}"),
-    }];
-    if !users.is_empty() || *unseen > 0 {
-        lines.push(format!("    by {}", by_whom(users, *unseen, tres)));
-    }
-    let asks = amount(tres, *asks);
-    lines.push(match verdict {
-        Verdict::Fits => format!("    the job asks for {asks}: it fits"),
-        Verdict::Waits { for_more } => {
-            let verb = if *for_more == 1 { "is" } else { "are" };
-            format!(
-                "    the job asks for {asks}: it waits until {} more {verb} free",
-                amount(tres, *for_more)
-            )
-        }
-        Verdict::Never => {
-            format!("    the job asks for {asks}: that is above the limit, so it waits forever")
-        }
-    });
-    lines
-}
-
-fn by_whom(users: &[User], unseen: u64, tres: &str) -> String {
-    let user = |user: &User| {
-        let jobs = user.jobs.iter().take(JOBS).map(String::as_str).collect::<Vec<_>>().join(", ");
-        let more = if user.jobs.len() > JOBS { ", …" } else { "" };
-        let word = if user.jobs.len() == 1 { "job" } else { "jobs" };
-        format!("{} {} ({word} {jobs}{more})", user.user, amount(tres, user.used))
-    };
-    let mut all: Vec<String> = users.iter().take(USERS).map(user).collect();
-    if let Some(others) = users.len().checked_sub(USERS).filter(|others| *others > 0) {
-        let used = users.iter().skip(USERS).map(|user| user.used).sum();
-        all.push(format!("{others} other users {}", amount(tres, used)));
-    }
-    if unseen > 0 {
-        all.push(format!("jobs that Slurm doesn't show you {}", amount(tres, unseen)));
-    }
-    all.join(", ")
 }
 
 /// What would pass now.
@@ -258,14 +131,6 @@ fn place(place: &Place, job: &str, user: &str) -> String {
     format!("  {node}: {} (from {from}){unknown}", parts.join(", "))
 }
 
-fn time(seconds: u64) -> String {
-    match seconds {
-        0..120 => format!("{seconds} s"),
-        120..7200 => format!("{} min", seconds / 60),
-        _ => format!("{} h", seconds / 3600),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::super::limits::concerning;
@@ -294,6 +159,7 @@ mod tests {
                 asks: asked.tres.clone(),
                 limits,
                 smaller,
+                shorter: None,
                 notes: vec!["a\x1bb".into()],
             },
         };

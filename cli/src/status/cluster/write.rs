@@ -216,10 +216,10 @@ fn sums(cluster: &Cluster) -> String {
     let parts = [(whole, "in whole GPUs"), (rest, "out of service")];
     let parts = parts.into_iter().filter(|(units, _)| *units > 0);
     format!(
-        "{}{}: {} GPUs, {} whole; {units} of {capacity} units in use, {free} free{}; {} of {}",
+        "{}{}: {}, {} whole; {units} of {capacity} units in use, {free} free{}; {} of {}",
         counted(nodes.len(), "node"),
         if out == 0 { String::new() } else { format!(" ({out} out of service)") },
-        sum(|node| node.gpu_count.unwrap_or(0)),
+        counted(sum(|node| node.gpu_count.unwrap_or(0)), "GPU"),
         sum(|node| node.whole),
         parts.map(|(units, what)| format!(", {units} {what}")).collect::<String>(),
         counted(jobs.len(), "job"),

@@ -1,0 +1,76 @@
+//! Who used the minutes of a limit that stops a job: slurmctld counts them for each association, and of a QOS only the
+//! sum, so there it asks accounting for the jobs of the last 30 days.
+
+use std::collections::BTreeMap;
+
+use super::limits::{Limit, User, Verdict, name};
+use super::minutes::USED;
+use super::records::{Holder, Known};
+use gpushare_slurm_run::{ProgramError, ask};
+use gpushare_slurm_text::{assoc_mgr, sacct};
+
+/// Adds to the limits that stop the job who used the minutes.
+///
+/// # Errors
+/// Slurm can't be asked.
+pub fn add_users(limits: &mut [Limit], known: &Known) -> Result<(), ProgramError> {
+    let stops = |limit: &&mut Limit| limit.field == USED && limit.verdict != Verdict::Fits;
+    for limit in limits.iter_mut().filter(stops) {
+        let mut all = known.qoses.iter().chain(&known.associations);
+        let Some(record) = all.find(|record| name(&record.holder) == limit.holder) else { continue };
+        limit.users = match &record.holder {
+            Holder::Qos(qos) => of_qos(qos, known, &limit.tres)?,
+            Holder::Account(account) => of_account(account, known, &limit.tres)?,
+            _ => Vec::new(),
+        };
+        let seen: u64 = limit.users.iter().map(|user| user.used).sum();
+        let rounded = limit.users.len() as u64;
+        let hidden = limit.used.unwrap_or(0).saturating_sub(seen);
+        limit.unseen = if limit.is_of_qos || hidden <= rounded { 0 } else { hidden };
+    }
+    Ok(())
+}
+
+fn of_qos(qos: &str, known: &Known, tres: &str) -> Result<Vec<User>, ProgramError> {
+    let partitions = known.partitions_of.get(&qos.to_ascii_lowercase());
+    let partitions = partitions.map(|all| all.iter().map(String::as_str).collect::<Vec<_>>().join(","));
+    let (which, factor) =
+        partitions.as_deref().map_or((["-q", qos], known.minutes.factor), |names| (["-r", names], 1000));
+    let said = ask(sacct::SPENT.0, &[sacct::SPENT.1, &which].concat())?;
+    let seconds = said.lines().filter_map(sacct::spent).map(|(user, seconds, given)| {
+        (user, given.of(tres).unwrap_or(0).saturating_mul(seconds).saturating_mul(factor))
+    });
+    Ok(by_user(seconds, 60_000))
+}
+
+fn of_account(account: &str, known: &Known, tres: &str) -> Result<Vec<User>, ProgramError> {
+    let below: Vec<&str> = known.below.get(account).into_iter().flatten().map(String::as_str).collect();
+    let said = ask("scontrol", &assoc_mgr::of_accounts(&below).each_ref().map(String::as_str))?;
+    let minutes = assoc_mgr::associations(&said).filter(|one| !one.user.is_empty()).map(|one| {
+        let used = one.counts(USED).and_then(|all| all.get(tres).copied());
+        (one.user, used.map_or(0, |(_, used)| used))
+    });
+    Ok(by_user(minutes, 1))
+}
+
+fn by_user<'t>(all: impl Iterator<Item = (&'t str, u64)>, unit: u64) -> Vec<User> {
+    let mut sums: BTreeMap<&str, u64> = BTreeMap::new();
+    all.for_each(|(user, used)| *sums.entry(user).or_default() += used);
+    let users = sums.into_iter().filter(|(_, used)| *used >= unit);
+    let mut users: Vec<User> = users
+        .map(|(user, used)| User { user: user.to_owned(), used: used / unit, jobs: Vec::new() })
+        .collect();
+    users.sort_by_key(|user| std::cmp::Reverse(user.used));
+    users
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn users_are_told_by_what_they_used() {
+        let users = by_user([("bob", 59), ("alice", 61), ("alice", 60)].into_iter(), 60);
+        assert_eq!(users, [User { user: "alice".into(), used: 2, jobs: vec![] }]);
+    }
+}
