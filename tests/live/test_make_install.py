@@ -65,7 +65,7 @@ def test_everything_is_in_its_place(tree):
         "usr/share/fish/vendor_completions.d/gpushare.fish": 0o644,
         "usr/share/zsh/vendor-completions/_gpushare": 0o644,
     }
-    units = [f"gpushare-{what}.{kind}" for what in ("metrics", "guard") for kind in ("service", "timer")]
+    units = [f"gpushare-{what}.{kind}" for what in ("metrics", "guard", "idle") for kind in ("service", "timer")]
     expected |= {f"usr/lib/systemd/system/{unit}": 0o644 for unit in units}
     expected |= {"usr/lib/systemd/system-preset/90-gpushare.preset": 0o644}
     docs = [path.relative_to(TOP / "docs") for path in (TOP / "docs").rglob("*") if path.is_file()]

@@ -704,7 +704,7 @@ def test_nothing_is_left_where_no_systemd_runs(kind, out):
         mkdir -p {figures}; {everything} >/tmp/before
         INSTALL gpushare gpushare-slurmctld gpushare-slurmd
         ls {wants}/gpushare* /etc/slurm/gpushare.conf 2>&1
-        mkdir -p {wants}; ln -s /usr/lib/systemd/system/gpushare-{{metrics,guard}}.timer {wants}
+        mkdir -p {wants}; ln -s /usr/lib/systemd/system/gpushare-{{metrics,guard,idle}}.timer {wants}
         touch {figures}/gpushare{{,-guard}}.prom {figures}/.gpushare{{,-guard}}.prom.17; mkdir -p /run/gpushare/jobs
         {everything} | diff /tmp/before - | grep -c '^>'
         REMOVE gpushare gpushare-slurmctld gpushare-slurmd
