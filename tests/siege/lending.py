@@ -3,7 +3,8 @@
 
 A story is a job, and perhaps its user, who cancels or requeues it. Every half second a look at all jobs shows whether
 - a group has more than its quota and what it may borrow: each is the limit of one QOS;
-- an owner's job that its quota has room for still waits after the grace time and half a minute;
+- the first of the owners' jobs that their quotas have room for still waits after the grace time and half a minute:
+  Slurm preempts for one waiting job of a partition at a time;
 - a job was ended for an owner without its grace time, or an owner's job was ended for anybody.
 The quotas are read from gpushare.conf's text, not from Slurm. Jobs write the time five times a second, so what they
 lose is known."""
@@ -113,6 +114,7 @@ class Lending:
         self.runs, self.since, self.touched, self.long, self.all_long = {}, {}, set(), [], set()
         self.acts = []  # (when, what, job)
         self.last = 0.0
+        self.first = (None, 0.0)  # the owner's job that waits first, and since when
         done = qos(cluster, "apply", conf=None)
         assert done.returncode == 0, done.stdout + done.stderr
         for words in WITHOUT.get(without, []):
@@ -216,10 +218,12 @@ class Lending:
             of_qos = used.get(job.qos, Counter())
             if all(of_qos[kind] + count <= self.quotas[job.qos][kind] for kind, count in job.gpus.items()):
                 waits.add(job.id)
-                waited = now - self.since.setdefault(job.id, now)
-                self.tally.longest = max(waited, self.tally.longest)
-                if waited > GRACE + SLACK:
-                    self.find(f"job {job.id} of {job.qos} waits {waited:.0f} s ({job.reason}) beside {dict(of_qos)}")
+                self.tally.longest = max(now - self.since.setdefault(job.id, now), self.tally.longest)
+        first = min(waits, key=int, default=None)
+        if first != self.first[0]:
+            self.first = (first, now)
+        elif first and now - self.first[1] > GRACE + SLACK:
+            self.find(f"job {first} of an owner waits, with {used} in use")
         self.since = {job: since for job, since in self.since.items() if job in waits}
 
     def check_end(self, job, gap):
