@@ -13,3 +13,27 @@ pub fn keeps_to_its_types(policy: &Policy, qos: &[u8]) -> bool {
     let enforced = matches!(policy.mode(qos), Mode::Enforce | Mode::Default);
     governed && enforced && policy.gres.has(b"gpu") && policy.foreign_types == ForeignTypes::Deny
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::rules::Rules;
+
+    #[test]
+    fn a_qos_keeps_to_its_types_where_its_requests_are_refused_for_others() {
+        for (site, expected) in [
+            ("", true),
+            ("GovernedQOS=qos_*", true),
+            ("GovernedQOS=other", false),
+            ("Mode=default", true),
+            ("Mode=warn", false),
+            ("QOS=qos_a40 Mode=audit", false),
+            ("QOS=other Mode=audit", true),
+            ("ForeignTypes=allow", false),
+            ("GovernedGRES=mps", false),
+        ] {
+            let policy = Rules::parse(site).unwrap().policy;
+            assert_eq!(keeps_to_its_types(&policy, b"qos_a40"), expected, "{site}");
+        }
+    }
+}

@@ -80,6 +80,36 @@ fn a_file_where_a_folder_should_be_is_set_aside() {
 }
 
 #[test]
+fn a_placement_is_counted_by_what_the_job_got() {
+    let (_dir, ledger) = ledger();
+    let locked = ledger.lock(SOON).unwrap();
+    let whole = Entry { holding: Holding::Whole, ..entry(8, 0) };
+    let nothing = Entry::without_gpus(JobKey { id: 9, restart: 0 }, 2001);
+    for (entry, overcommitted) in
+        [(entry(6, 0), false), (entry(7, 0), true), (whole, false), (nothing, false)]
+    {
+        locked.count_placement(&entry, overcommitted);
+    }
+    let counts = figures::counts(&ledger).unwrap();
+    let of = |name: &str| {
+        Event::ALL.into_iter().find(|event| event.as_ref() == name).map(|event| counts.of(event))
+    };
+    assert_eq!(["share", "whole", "overcommitted", "failed"].map(of), [2, 1, 1, 0].map(Some));
+}
+
+#[test]
+fn an_entry_says_what_it_holds() {
+    let share = entry(7, 0);
+    let whole = Entry { holding: Holding::Whole, ..entry(7, 0) };
+    assert_eq!((share.share_gpu(), whole.share_gpu()), (Some(&gpu(2)), None));
+    assert_eq!([80, 160, 79].map(|now| share.units_of(now)), [40, 80, 40]);
+    let unknown = Holding::Share { units: 40, capacity: 0, allocated_gpu: None, memory: None };
+    assert_eq!(Entry { holding: unknown, ..entry(7, 0) }.units_of(80), 40);
+    let nothing = Entry::without_gpus(JobKey { id: 7, restart: 0 }, 2001);
+    assert_eq!(nothing.to_string().parse::<Entry>(), Err(Damage::Line("gpu")), "neither GPUs nor a failure");
+}
+
+#[test]
 fn what_finds_no_place_in_garbage_is_removed() {
     let (dir, ledger) = ledger();
     let locked = ledger.lock(SOON).unwrap();

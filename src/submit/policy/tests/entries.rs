@@ -74,6 +74,8 @@ fn a_type_with_the_number_of_another_is_refused_to_everybody() {
         Request { cpus_per_tres: Some(fake), ..plain },
         Request { mem_per_tres: Some(b"gres/gpu:a40:1,gres/gpu:mAA0zxtUzzzz"), ..plain },
         Request { tres_per_job: Some(b"gres/gpu:UlAGHFWPcMgh:1"), ..plain },
+        // After an unknown type of another GRES.
+        Request { tres_per_node: Some(b"gres/gpu:p100:1,gres/shard:mAA0zxtUzzzz:1"), ..plain },
     ] {
         let request = Request { qos: Some(b"normal"), ..request };
         assert_eq!(submitted(&request).err(), Some(Rule::TypeResembles), "{request:?}");

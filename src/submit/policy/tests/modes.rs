@@ -71,6 +71,9 @@ fn the_default_type_is_filled_in_where_it_makes_the_request_right() {
             if fields[..] == [(crate::submit::request::Field::Job, b"gres/gpu:a40:2".to_vec())]),
         "{added:?}"
     );
+    let filling = policy(None);
+    let update = changed(asked("n=4 per-gpu=2"), &asked("qos=qos_lafferty"), &filling);
+    assert_eq!(broken(update), Some(Rule::NtasksPerGpuAlone), "not in an update");
     let uneven = Request { num_tasks: Some(5), ..tasks };
     assert_eq!(rule(&uneven, &policy(None)), Some(Rule::NtasksPerGpuAlone));
 }
