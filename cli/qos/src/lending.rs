@@ -124,7 +124,11 @@ mod tests {
 
     fn said(cluster: u64, used: &[(&str, u64)]) -> Vec<String> {
         let qoses = Database::parse(FILE).unwrap().qoses;
-        let usage = |number| Usage { jobs: 1, tres: [("gres/gpu:a40".to_owned(), number)].into() };
+        let usage = |number| Usage {
+            jobs: 1,
+            tres: [("gres/gpu:a40".to_owned(), number)].into(),
+            ..Usage::default()
+        };
         let usages = used.iter().map(|(qos, number)| ((*qos).to_owned(), usage(*number))).collect();
         let loans = loans(&qoses, &usages, &[("a40".to_owned(), cluster)].into());
         loans.iter().map(|loan| format!("{}: {} to {}", loan.lender, loan.number, loan.borrower)).collect()
@@ -162,7 +166,7 @@ mod tests {
     #[test]
     fn without_burst_nobody_lends() {
         let qoses = Database::parse("QOS=x Account=x GPUs=a40:4").unwrap().qoses;
-        let usage = Usage { jobs: 1, tres: [("gres/gpu:a40".to_owned(), 3)].into() };
+        let usage = Usage { jobs: 1, tres: [("gres/gpu:a40".to_owned(), 3)].into(), ..Usage::default() };
         assert!(loans(&qoses, &[("normal".to_owned(), usage)].into(), &BTreeMap::new()).is_empty());
     }
 }

@@ -278,8 +278,8 @@ mod tests {
         let file = dir.path().join("child");
         let script = format!("sleep 300 & echo $! $(ps -o tty= -p $$) >{}; wait", file.display());
         let words = ["sh", "-c", &script].map(str::to_owned);
-        let error = answer(&words, Duration::from_secs(1)).unwrap_err().to_string();
-        assert!(error.ends_with("'sh' did not answer in 1 s"), "{error}");
+        let error = answer(&words, Duration::from_secs(5)).unwrap_err().to_string();
+        assert!(error.ends_with("'sh' did not answer in 5 s"), "{error}");
         let said = std::fs::read_to_string(file).unwrap();
         let (child, terminal) = said.trim().split_once(' ').unwrap();
         assert_eq!(terminal, "?");

@@ -42,7 +42,8 @@ fn the_installed_file_has_every_key_and_switches_nothing_on() {
     let (defaults, examples) = (lines("#"), lines("#  "));
     assert_eq!(Config::parse(&defaults.join("\n")), Ok(Config::default()), "its defaults are the code's");
     Config::parse(&examples.join("\n")).unwrap();
-    for line in &examples {
+    // The keys of `gpushare idle` are read by it alone.
+    for line in examples.iter().filter(|line| !line.starts_with("Idle")) {
         assert_ne!(
             Config::parse(&format!("Placement=off\n{line}")),
             Ok(Config::default()),
