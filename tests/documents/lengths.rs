@@ -17,13 +17,10 @@ fn words_of(text: &str) -> usize {
 fn words_of_parts(page: &str, headings: &[&str]) -> usize {
     let text = read(Path::new(page));
     let parts: Vec<&str> = text.split("\n## ").collect();
-    let part = |heading: &&str| match *heading {
-        "" => parts[0],
-        _ => *parts
-            .iter()
-            .find(|part| part.starts_with(*heading))
-            .unwrap_or_else(|| panic!("{page}: no {heading}")),
+    let is_wanted = |part: &str, heading: &str| {
+        if heading.is_empty() { part.starts_with("# ") } else { part.starts_with(heading) }
     };
+    let part = |heading: &&str| parts.iter().find(|part| is_wanted(part, heading)).copied().unwrap();
     headings.iter().map(part).map(words_of).sum()
 }
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What programs and hooks may cost, in counts that don't depend on how busy a machine is: system calls, and instructions
-of the programs. tests/data/costs.tsv has what they cost when it was written; a quarter more is a failure.
+"""What programs and hooks may cost, in counts that don't depend on how busy a machine is: system calls, and
+instructions of the programs. tests/data/costs.tsv has what they cost when it was written; a quarter more is a failure.
 GPUSHARE_WRITE_COSTS=1 writes what is found instead."""
 
 import fcntl
@@ -35,6 +35,6 @@ def check(case, *found):
     assert case in table, f"tests/data/costs.tsv doesn't have '{case}': {found}"
     for number, known in zip(found, table[case], strict=True):
         assert number <= known * MORE + SLACK, (
-            f"'{case}' costs {found}, and cost {table[case]} when tests/data/costs.tsv was written. If that is worth it: "
-            "GPUSHARE_WRITE_COSTS=1"
+            f"'{case}' costs {found}, and cost {table[case]} when tests/data/costs.tsv was written. If that is worth "
+            "it: GPUSHARE_WRITE_COSTS=1"
         )
