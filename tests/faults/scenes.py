@@ -125,7 +125,8 @@ class Stage:
 
     def __init__(self, scene, tools):
         self.scene, self.tools = scene, tools
-        self.node = MpsNode(tools / "control", scene.mps) if scene.mps else Node()
+        # A daemon always answers, on a busy machine late.
+        self.node = MpsNode(tools / "control", scene.mps, "MpsTimeout=15000") if scene.mps else Node()
         self.node.programs = PROGRAMS
         self.history, self.settled = [], set()
         scene.prepare(self.node)
