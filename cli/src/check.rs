@@ -251,8 +251,10 @@ impl<'a> Look<'a> {
             }
             let (running, installed) = (settings.get("SLURM_VERSION"), version::of_program("slurmctld"));
             findings.extend(plugins::daemon("slurmctld", "slurmdbd", running, installed));
-            findings.extend(plugins::job_submit(settings, installed));
-            findings.extend(plugins::in_memory(settings, Path::new(PROC)));
+            let (proc, file) = (Path::new(PROC), plugins::job_submit(settings, installed));
+            let is_right = file.as_ref().is_none_or(|finding| finding.status == Status::Ok);
+            findings.extend(file);
+            findings.extend(if is_right { plugins::in_memory(settings, proc) } else { None });
         }
         findings.extend(match (config.of_node(host).placement, self.runs_jobs()) {
             (Placement::Off, _) | (_, false) if reach.slurmctld.is_err() => Vec::new(),

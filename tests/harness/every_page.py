@@ -252,6 +252,18 @@ NOT_RUN = {
     "tests/siege/run --release 24.11 --plain --guard --ways": "two minutes; test_guard.py has one way of each kind",
     "tests/siege/run --release 24.11 --guard --actions 5000": "5000 actions take minutes; `make test-long` has 20,000",
     "tests/siege/mends": "it is a part of `make test-long`",
+    "make test-quick": "its parts are in `make test`",
+    "tests/bench/compare HEAD 9c7fd0f": MEASURES,
+    "tests/siege/run --release 24.11 --pairs": "it takes a quarter of an hour",
+    "tests/siege/run --release 24.11 --pairs --only 'pair 1'": "it is a part of `make test-long`",
+    "tests/differential/run --all [--part K/N] RELEASE...": "`make test` runs a part, and `make test-long` all",
+    "tests/host/sanitized 24.11": "it builds the standard library; `make test-long` runs it",
+    **dict.fromkeys(
+        ["tests/mutants/run", "tests/mutants/run src/submit/policy/merged.rs", "tests/mutants/run --continue",
+         "tests/mutants/run --continue --shard 1/2", "tests/mutants/run --report",
+         "cargo install --locked cargo-mutants"],
+        "it takes hours, and cargo-mutants is fetched by hand",
+    ),
     "tests/siege/table": "it runs every way on six clusters, and writes the page",
     **dict.fromkeys(
         ["GPUSHARE_WRITE_DOCS=1 cargo test -p gpushare-cli generated_docs",

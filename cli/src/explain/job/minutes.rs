@@ -169,11 +169,29 @@ impl Rules {
 fn until(half_life: u64, used: u64, most: u64) -> u64 {
     let number = |minutes: u64| f64::from(u32::try_from(minutes + 1).unwrap_or(u32::MAX));
     // Slurm's decay_factor is 1 - 0.693 / half_life.
-    let half_lives = (number(used) / number(most)).ln() / 0.693;
+    let half_lives = log2(number(used) / number(most)) * (std::f64::consts::LN_2 / 0.693);
     let seconds = half_lives.max(0.0) * f64::from(u32::try_from(half_life).unwrap_or(u32::MAX));
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a cast of floats saturates")]
     let whole = seconds.ceil() as u64;
     whole
+}
+
+/// The logarithm of a number from 1 on, 0 below. The standard library's would make the command depend on libm.
+fn log2(mut number: f64) -> f64 {
+    let (mut found, mut bit) = (0.0, 1.0);
+    while number >= 2.0 {
+        number /= 2.0;
+        found += 1.0;
+    }
+    for _ in 0..40 {
+        number *= number;
+        bit /= 2.0;
+        if number >= 2.0 {
+            number /= 2.0;
+            found += bit;
+        }
+    }
+    found
 }
 
 /// Whether a job that waits was submitted without a time limit, which only accounting knows.
