@@ -92,7 +92,7 @@ def test_a_notebook_opens_only_its_gpu(hub, pages):
 ])
 def test_a_refused_student_reads_why_on_the_hubs_page(hub, pages, name, lines):
     status, url, text = pages[name]
-    assert status == 400 and url.endswith("/hub/spawn"), pages[name]
+    assert status == 400 and "/hub/spawn" in url, pages[name]
     assert set(lines) <= set(text.splitlines()), text
     assert "sbatch:" not in text and "Server Options" in text, text
 

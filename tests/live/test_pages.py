@@ -319,6 +319,10 @@ def at_a_node(session):
     session.node = "n1"
 
 
+# No GPU's memory was measured here.
+prepared(MANUAL, "gpushare fit", status=2)(nothing)
+
+
 @prepared(MANUAL, "gpushare check")
 @prepared("man/gpushare-prolog.8", "gpushare check")
 @prepared("man/gpushare.conf.5", "gpushare check")
@@ -427,7 +431,7 @@ CHOSEN = {
     "JOB": "{job}", "--json 12": "--json {job}", "OPTIONS": "--gres=gpu:a40:1", "NODE": "n1",
     "job.sh": "/lab/out/job.sh", "course[1-3] gpu1": "n[1-2] n3", "n[3-5]": "n[2-3]", "[QOS…]": "", "apply": "apply -i",
     "--partition gpu": "--partition p", "[--text|--markdown]": "--text", "24.11.5": "{slurm}",
-    "guard --out": "guard --out /lab/out/guard.prom",
+    "guard --out": "guard --out /lab/out/guard.prom", "--conf COPY": "--conf /etc/slurm/gpushare.conf",
     # No GPU's memory was measured here.
     "gpushare fit": "gpushare fit --help",
 }
