@@ -6,6 +6,7 @@ use gpushare_qos::config::value::{Value, text};
 use gpushare_qos::lending::{Loan, loans as all_loans};
 use gpushare_qos::{check, usage};
 use gpushare_slurm_run::{ProgramError, Snapshot, ask};
+use gpushare_slurm_text::Partition;
 use gpushare_slurm_text::assoc_mgr::QOSES;
 use gpushare_slurm_text::limits::{ASSOCIATIONS, Associations};
 use gpushare_slurm_text::queue::Row;
@@ -27,16 +28,13 @@ pub fn offer(
     let time_limit = time.map_or(row.time_limit, |seconds| Some(seconds / 60));
     let other = Row { qos: burst.name.clone(), time_limit, ..row.clone() };
     let partition = snapshot.partitions().ok()?.iter().find(|one| one.name == other.first_partition())?;
-    if !partition.admits(&other.qos) {
-        return None;
-    }
     let (mut known, _) = records::read(&other, snapshot).ok()?;
     known.nodes = snapshot.nodes().ok().map(|nodes| records::of_nodes(&other, nodes));
     let of = |key: &str, name: &str| format!("{key}={name}");
     let (cluster, user) = (snapshot.settings().ok()?.get("ClusterName"), of("user", &other.user));
     let those = ["where", &of("cluster", cluster), &user];
     let own = snapshot.ask(ASSOCIATIONS.0, &[ASSOCIATIONS.1, &those].concat()).ok()?;
-    let has_room = has_room(&other, &known, &Associations::read(&own), rows);
+    let has_room = has_room(&other, &known, (partition, &Associations::read(&own)), rows);
     has_room.then(|| in_words(burst, time))
 }
 
@@ -50,11 +48,12 @@ fn wanted<'q>(row: &Row, stopping: &[Limit], qoses: &'q [ManagedQos]) -> Option<
 }
 
 /// Whether Slurm would take the job under this QOS, and no limit would stop it.
-fn has_room(other: &Row, known: &Known, own: &Associations, rows: &[Row]) -> bool {
+fn has_room(other: &Row, known: &Known, (partition, own): (&Partition, &Associations), rows: &[Row]) -> bool {
     let is_it = |name: &str| name.eq_ignore_ascii_case(&other.qos);
     let exists = known.qoses.iter().any(|one| matches!(&one.holder, Holder::Qos(name) if is_it(name)));
     let may = own.own(&other.account, &other.user, other.first_partition());
     exists
+        && partition.admits(&other.qos)
         && may.is_some_and(|(_, one)| one.qoses.iter().any(|name| is_it(name)))
         && known.nodes.as_ref().is_some_and(|nodes| records::has_all(nodes, other))
         && limits::concerning(other, known, rows).iter().all(|limit| limit.verdict == Verdict::Fits)
@@ -153,28 +152,29 @@ mod tests {
     fn there_is_room_where_slurm_would_take_the_job() {
         let text = "QOS=q_burst(9) GrpTRES=gres/gpu:a40=12(0) Account Limits=No Accounts User Limits=No Users\n\
                     QOS=part(3) GrpTRES=cpu=90(0) Account Limits=No Accounts User Limits=No Users\n";
-        let node = |state: &str| {
-            Node::read(&format!(
-                "NodeName=n Gres=gpu:A40:8 State={state} Partitions=p AllocTRES=gres/gpu:a40=2"
-            ))
-        };
-        let has = |tres: &str, qoses: &[&str], state: &str, own: &str| {
+        let both = &["part", "q_burst"][..];
+        let (here, may) = ("MIXED|AllowQos=q,q_burst", "acct|alice||normal,q_burst|");
+        for (tres, qoses, place, own, expected) in [
+            ("gres/gpu=2,gres/gpu:a40=2", both, here, may, true),
+            ("gres/gpu:a40=7", both, here, may, false),
+            ("gres/gpu:a40=9", both, here, may, false),
+            ("gres/gpu:a40=2", both, "IDLE+DRAIN|", may, false),
+            ("gres/gpu:a40=2", both, "IDLE|AllowQos=q,part", may, false),
+            ("gres/gpu:a40=2", both, "IDLE|DenyQos=Q_burst", may, false),
+            ("gres/gpu:a40=2", &["part"], here, may, false),
+            ("gres/gpu:a40=2", both, here, "acct|alice||normal,q|", false),
+            ("gres/gpu:a40=2", both, here, "acct|alice||q_burst|\nacct|alice|p|normal|", false),
+            ("gres/gpu:a40=2", both, here, "other|alice||q_burst|", false),
+        ] {
+            let (state, allowed) = place.split_once('|').unwrap();
+            let partition = Partition::read(&format!("PartitionName=p {allowed}")).unwrap();
+            let gres = "Gres=gpu:A40:8 AllocTRES=gres/gpu:a40=2";
+            let node = Node::read(&format!("NodeName=n State={state} Partitions=p {gres}")).unwrap();
             let other = Row { qos: "q_burst".into(), ..job(7, "alice", "PENDING", tres) };
-            let nodes = Some(records::of_nodes(&other, &[node(state).unwrap()]));
+            let nodes = Some(records::of_nodes(&other, &[node]));
             let known = Known { nodes, ..known(text, &other, qoses) };
-            has_room(&other, &known, &Associations::read(own), &[])
-        };
-        let (both, may) = (&["part", "q_burst"], "acct|alice||normal,q_burst|");
-        assert!(has("gres/gpu=2,gres/gpu:a40=2", both, "MIXED", may));
-        assert!(!has("gres/gpu:a40=7", both, "MIXED", may), "not so many are free");
-        assert!(!has("gres/gpu:a40=9", both, "MIXED", may), "the nodes have only 8");
-        assert!(!has("gres/gpu:a40=2", both, "IDLE+DRAIN", may));
-        assert!(!has("gres/gpu:a40=2", &["part"], "MIXED", may), "the database has only the partition's");
-        assert!(!has("gres/gpu:a40=2", both, "MIXED", "acct|alice||normal,q|"));
-        assert!(!has("gres/gpu:a40=2", both, "MIXED", "other|alice||q_burst|"));
-        assert!(
-            !has("gres/gpu:a40=2", both, "MIXED", &format!("{may}\nacct|alice|p|normal|")),
-            "in this partition"
-        );
+            let found = has_room(&other, &known, (&partition, &Associations::read(own)), &[]);
+            assert_eq!(found, expected, "{tres} {qoses:?} {place} {own}");
+        }
     }
 }
