@@ -74,6 +74,13 @@ def test_explain_offers_the_qos_with_room(lending):
     ask = ["gpushare", "explain", "--conf", FILE, "--", *X]
     assert offer in lending.ok([*ask, "--gres=gpu:a40:2"], "alice"), "of a job that doesn't exist yet, too"
     assert offer not in lending.ok([*ask, "--gres=gpu:a40:9"], "alice"), "that is more than it may borrow"
+    assert offer.replace("10", "02") in lending.ok([*ask, "-t2", "--gres=gpu:a40:2"], "alice"), "its own time"
+    lending.ok("sacctmgr -i modify user alice where account=x set qos-=qos_x_burst")
+    assert offer not in lending.ok(["gpushare", "explain", second, "--conf", FILE], "alice"), "she may not have it"
+    lending.ok("sacctmgr -i modify user alice where account=x set qos+=qos_x_burst")
+    lending.ok(["scontrol", "hold", second], "alice")
+    assert offer not in lending.ok(["gpushare", "explain", second, "--conf", FILE], "alice"), "it would not start"
+    lending.ok(["scontrol", "release", second], "alice")
     written = lending.sbatch("-A", "x", "--qos=qos_x_burst", "--time=00:10:00", "--gres=gpu:a40:2")
     lending.wait_state(written, "RUNNING")
     borrow(lending, 2)

@@ -1,6 +1,8 @@
 //! What slurmctld and slurmdbd say while one command runs: asked when it is needed, and each question once.
 
-use std::cell::OnceCell;
+use std::cell::{OnceCell, RefCell};
+use std::collections::HashMap;
+use std::rc::Rc;
 
 use gpushare_slurm_text::limits::{self, QOSES};
 use gpushare_slurm_text::node::{self, ALL_NODES};
@@ -18,6 +20,7 @@ pub struct Snapshot {
     qoses: OnceCell<Vec<Qos>>,
     nodes: OnceCell<Vec<Node>>,
     settings: OnceCell<Settings>,
+    others: RefCell<HashMap<Vec<String>, Rc<str>>>,
 }
 
 impl Snapshot {
@@ -52,6 +55,29 @@ impl Snapshot {
     pub fn settings(&self) -> Result<&Settings, ProgramError> {
         once(&self.settings, || Ok(Settings::parse(&text(SETTINGS)?)))
     }
+
+    /// What any other question is answered, as by [`super::ask`].
+    ///
+    /// # Errors
+    /// The same as there.
+    pub fn ask(&self, program: &str, arguments: &[&str]) -> Result<Rc<str>, ProgramError> {
+        self.kept(program, arguments, || super::ask(program, arguments))
+    }
+
+    fn kept(
+        &self,
+        program: &str,
+        arguments: &[&str],
+        question: impl FnOnce() -> Result<String, ProgramError>,
+    ) -> Result<Rc<str>, ProgramError> {
+        let words: Vec<String> = [&[program], arguments].concat().into_iter().map(str::to_owned).collect();
+        if let Some(known) = self.others.borrow().get(&words) {
+            return Ok(Rc::clone(known));
+        }
+        let said: Rc<str> = question()?.into();
+        self.others.borrow_mut().insert(words, Rc::clone(&said));
+        Ok(said)
+    }
 }
 
 fn text((program, arguments): Question) -> Result<String, ProgramError> {
@@ -84,5 +110,19 @@ mod tests {
             assert_eq!(*found.unwrap(), [7]);
         }
         assert_eq!(asked, 1);
+    }
+
+    #[test]
+    fn the_same_words_are_asked_once() {
+        let (snapshot, mut asked) = (Snapshot::default(), Vec::new());
+        assert!(snapshot.kept("sacct", &["-q", "a"], || Err(ProgramError::Unasked("x"))).is_err());
+        for qos in ["a", "b", "a", "a"] {
+            let said = snapshot.kept("sacct", &["-q", qos], || {
+                asked.push(qos);
+                Ok(format!("of {qos}"))
+            });
+            assert_eq!(*said.unwrap(), *format!("of {qos}"));
+        }
+        assert_eq!(asked, ["a", "b"]);
     }
 }

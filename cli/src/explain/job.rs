@@ -165,7 +165,7 @@ fn waits(row: &Row, rows: &[Row], (snapshot, qoses): Site) -> Result<What, Progr
     let (mut known, mut notes) = records::read(row, snapshot)?;
     known.nodes = snapshot.nodes().ok().map(|nodes| records::of_nodes(row, nodes));
     let mut limits = limits::concerning(row, &known, rows);
-    if let Err(reason) = spent::add_users(&mut limits, &known) {
+    if let Err(reason) = spent::add_users(&mut limits, &known, snapshot) {
         notes.push(format!("can't tell who used the minutes: {reason}"));
     }
     let before = rows.iter().filter(|other| row.priority > 0 && other.goes_before(row)).count();
@@ -289,7 +289,7 @@ pub fn above(job: Above, (snapshot, qoses): Site) -> Result<Vec<Beyond>, Program
     }
     let (known, _) = records::read(&row, snapshot)?;
     let mut limits = limits::concerning(&row, &known, &[]);
-    spent::add_users(&mut limits, &known)?;
+    spent::add_users(&mut limits, &known, snapshot)?;
     let is_said = |limit: &&Limit| is_warned && limit.is_of_qos && limit.tres.starts_with("gres/");
     // The flag of either QOS makes Slurm test all limits for the job alone (Slurm: `acct_policy_validate`).
     let denies = known.qoses.iter().any(|record| record.denies(snapshot.qoses().unwrap_or_default()));

@@ -107,12 +107,8 @@ pub fn run(arguments: &Arguments) -> Result<Answer, ExplainError> {
             let where_is = |gres: &str| place(one, qos, partitions, |partition| has(partition, gres, nodes));
             let mut write = options(one, qos, is_first, &where_is, &limits, nodes, &config);
             write.retain(|line| asking.is_accepted(line));
-            let share = format!("{}:{}", config.node.share_gres, some_units(&config));
-            can_share |= where_is(&config.node.share_gres).is_some_and(|place| {
-                let partition =
-                    if place.is_default { String::new() } else { format!(" -p {}", place.partition) };
-                asking.is_accepted(&format!("-A {} -q {qos}{partition} --gres={share}", one.account))
-            });
+            can_share |= where_is(&config.node.share_gres)
+                .is_some_and(|place| asking.accepts_a_share(&one.account, qos, &place));
             let default = is_default(one, qos);
             let [lent, borrowed] = lending::in_words(&loans, qos);
             account.qoses.push(MyQos { qos: qos.clone(), default, limits, lent, borrowed, write });
@@ -144,6 +140,13 @@ impl Asking<'_> {
         let database = &self.database;
         let verdict = policy::judge(&request, &self.config.policy, &database);
         matches!(verdict, policy::Verdict::Accept(_))
+    }
+
+    /// The same of a small share.
+    fn accepts_a_share(&self, account: &str, qos: &str, place: &Place) -> bool {
+        let partition = if place.is_default { String::new() } else { format!(" -p {}", place.partition) };
+        let share = format!("{}:{}", self.config.node.share_gres, some_units(self.config));
+        self.is_accepted(&format!("-A {account} -q {qos}{partition} --gres={share}"))
     }
 }
 

@@ -9,7 +9,6 @@ use gpushare_slurm_text::queue::Row;
 use gpushare_slurm_text::version::Version;
 use gpushare_slurm_text::{Node, Tres};
 
-use super::ask;
 use super::minutes::Rules;
 use gpushare_slurm_run::{ProgramError, Snapshot};
 
@@ -129,7 +128,7 @@ pub fn read(job: &Row, snapshot: &Snapshot) -> Result<(Known, Vec<String>), Prog
         qoses.insert(at, name);
     }
     let flags = assoc_mgr::question(&job.user, &qoses);
-    let mut known = known(&ask("scontrol", &flags.each_ref().map(String::as_str))?, job, &qoses);
+    let mut known = known(&snapshot.ask("scontrol", &flags.each_ref().map(String::as_str))?, job, &qoses);
     for record in &mut known.qoses {
         record.complete(snapshot.qoses().unwrap_or_default());
     }
@@ -198,9 +197,7 @@ pub fn of_nodes(job: &Row, nodes: &[Node]) -> Record {
             .map(|(.., count)| count)
             .sum::<u64>()
     };
-    let typed = job.tres.keys().any(|tres| tres.starts_with("gres/gpu:"));
-    let wanted = job.tres.iter().filter(|(tres, _)| !(typed && *tres == "gres/gpu"));
-    let counts = wanted.filter_map(|(tres, asks)| {
+    let counts = wanted(job).filter_map(|(tres, asks)| {
         let there = of(tres.strip_prefix("gres/")?);
         let used = nodes.iter().filter_map(|node| node.allocated.of(tres)).sum();
         (there >= *asks).then(|| (tres.clone(), (Some(there), used)))
@@ -211,6 +208,17 @@ pub fn of_nodes(job: &Row, nodes: &[Node]) -> Record {
         fields: BTreeMap::from([("its nodes", counts.collect())]),
         keeps_minutes: false,
     }
+}
+
+/// Whether the nodes of [`of_nodes`] could give a job all the GPUs and shares that it asks for.
+pub fn has_all(nodes: &Record, job: &Row) -> bool {
+    wanted(job).all(|(tres, _)| nodes.fields.values().any(|counts| counts.contains_key(tres)))
+}
+
+/// The GRES that a job asks for: of GPUs with a type, the type alone.
+fn wanted(job: &Row) -> impl Iterator<Item = (&String, &u64)> {
+    let typed = job.tres.keys().any(|tres| tres.starts_with("gres/gpu:"));
+    job.tres.iter().filter(move |(tres, _)| tres.starts_with("gres/") && !(typed && *tres == "gres/gpu"))
 }
 
 /// Reads a job's QOSes, in the given order, and its associations from `scontrol -o show assoc_mgr`.
@@ -366,6 +374,9 @@ QOS=part(3) UsageRaw=0.0 GrpJobs=N(0) GrpTRES=cpu=2(0),gres/gpu:a40=N(0) MaxTRES
         let counts = &found.fields["its nodes"];
         assert_eq!(counts.len(), 2, "the type alone, and no CPUs: {counts:?}");
         assert_eq!((counts["gres/gpu:a40"], counts["gres/mps"]), ((Some(8), 2), (Some(800), 0)));
+        let has_all = |tres: &str| has_all(&of(tres), &job(7, "alice", "PENDING", tres));
+        assert!(has_all("cpu=99,gres/gpu=5,gres/gpu:a40=5,gres/mps=50") && has_all("gres/gpu=8"));
+        assert!(!has_all("gres/gpu:a40=9") && !has_all("gres/gpu=9") && !has_all("gres/gpu:h100=1"));
         assert!(
             of("gres/gpu:a40=9").fields["its nodes"].is_empty(),
             "Slurm has a reason of its own for that"

@@ -6,21 +6,21 @@ use std::collections::BTreeMap;
 use super::limits::{Limit, User, Verdict, name};
 use super::minutes::USED;
 use super::records::{Holder, Known};
-use gpushare_slurm_run::{ProgramError, ask};
+use gpushare_slurm_run::{ProgramError, Snapshot};
 use gpushare_slurm_text::{assoc_mgr, sacct};
 
 /// Adds to the limits that stop the job who used the minutes.
 ///
 /// # Errors
 /// Slurm can't be asked.
-pub fn add_users(limits: &mut [Limit], known: &Known) -> Result<(), ProgramError> {
+pub fn add_users(limits: &mut [Limit], known: &Known, snapshot: &Snapshot) -> Result<(), ProgramError> {
     let stops = |limit: &&mut Limit| limit.field == USED && limit.verdict != Verdict::Fits;
     for limit in limits.iter_mut().filter(stops) {
         let mut all = known.qoses.iter().chain(&known.associations);
         let Some(record) = all.find(|record| name(&record.holder) == limit.holder) else { continue };
         limit.users = match &record.holder {
-            Holder::Qos(qos) => of_qos(qos, known, &limit.tres)?,
-            Holder::Account(account) => of_account(account, known, &limit.tres)?,
+            Holder::Qos(qos) => of_qos(qos, known, &limit.tres, snapshot)?,
+            Holder::Account(account) => of_account(account, known, &limit.tres, snapshot)?,
             _ => Vec::new(),
         };
         let seen: u64 = limit.users.iter().map(|user| user.used).sum();
@@ -31,21 +31,26 @@ pub fn add_users(limits: &mut [Limit], known: &Known) -> Result<(), ProgramError
     Ok(())
 }
 
-fn of_qos(qos: &str, known: &Known, tres: &str) -> Result<Vec<User>, ProgramError> {
+fn of_qos(qos: &str, known: &Known, tres: &str, snapshot: &Snapshot) -> Result<Vec<User>, ProgramError> {
     let partitions = known.partitions_of.get(&qos.to_ascii_lowercase());
     let partitions = partitions.map(|all| all.iter().map(String::as_str).collect::<Vec<_>>().join(","));
     let (which, factor) =
         partitions.as_deref().map_or((["-q", qos], known.minutes.factor), |names| (["-r", names], 1000));
-    let said = ask(sacct::SPENT.0, &[sacct::SPENT.1, &which].concat())?;
+    let said = snapshot.ask(sacct::SPENT.0, &[sacct::SPENT.1, &which].concat())?;
     let seconds = said.lines().filter_map(sacct::spent).map(|(user, seconds, given)| {
         (user, given.of(tres).unwrap_or(0).saturating_mul(seconds).saturating_mul(factor))
     });
     Ok(by_user(seconds, 60_000))
 }
 
-fn of_account(account: &str, known: &Known, tres: &str) -> Result<Vec<User>, ProgramError> {
+fn of_account(
+    account: &str,
+    known: &Known,
+    tres: &str,
+    snapshot: &Snapshot,
+) -> Result<Vec<User>, ProgramError> {
     let below: Vec<&str> = known.below.get(account).into_iter().flatten().map(String::as_str).collect();
-    let said = ask("scontrol", &assoc_mgr::of_accounts(&below).each_ref().map(String::as_str))?;
+    let said = snapshot.ask("scontrol", &assoc_mgr::of_accounts(&below).each_ref().map(String::as_str))?;
     let minutes = assoc_mgr::associations(&said).filter(|one| !one.user.is_empty()).map(|one| {
         let used = one.counts(USED).and_then(|all| all.get(tres).copied());
         (one.user, used.map_or(0, |(_, used)| used))

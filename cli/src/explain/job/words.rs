@@ -68,6 +68,16 @@ pub fn in_use(limit: &Limit) -> String {
     format!("{holder}, {whose}: {} of {most} {what} {}{whom}", amount(tres, used), taken(limit))
 }
 
+/// What stops the job, in one line: the first limit, or of those on used minutes the one that stops it the longest.
+pub fn headline(limits: &[Limit]) -> Option<String> {
+    let waits = |limit: &&Limit| limit.field == USED && matches!(limit.verdict, Verdict::Waits { .. });
+    let ends =
+        |limit: &&Limit| limit.minutes.as_ref().and_then(|minutes| minutes.enough_in).unwrap_or(u64::MAX);
+    let first = limits.iter().find(|limit| limit.verdict != Verdict::Fits)?;
+    let last = limits.iter().rev().filter(waits).max_by_key(ends).filter(|_| waits(&first));
+    answer(last.unwrap_or(first))
+}
+
 /// What stops the job, in one line, if it is a limit: `qos_lafferty uses 2 of its 2 a40s: alice 2 (job 7); …`
 pub fn answer(limit: &Limit) -> Option<String> {
     let Limit { holder, scope, tres, users, unseen, .. } = limit;

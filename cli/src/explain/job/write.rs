@@ -6,7 +6,7 @@ use super::limits::{Limit, Verdict};
 use super::place::Place;
 use super::reason;
 use super::smaller::Smaller;
-use super::words::{amount, answer, limit, time};
+use super::words::{amount, headline, limit, time};
 use super::{Told, What};
 use gpushare_slurm_text::queue::Tres;
 use gpushare_terminal::clean;
@@ -27,7 +27,7 @@ fn one(told: &Told) -> String {
         What::Waits { reason, because, expected, asks, limits, smaller, shorter, notes } => {
             // A job that is held or waits for a time doesn't start when GPUs are free.
             let by_limits = reason::is_limit(reason) || ["Resources", "Priority", "None"].contains(&reason.as_str());
-            lines.extend(limits.iter().find_map(answer).filter(|_| by_limits));
+            lines.extend(headline(limits).filter(|_| by_limits));
             lines.push(format!("job {job} of {user} waits ({reason}): {because}"));
             lines.push(format!("  asks for: {}", amounts(asks)));
             lines.extend(limits.iter().flat_map(limit));
@@ -135,6 +135,7 @@ fn place(place: &Place, job: &str, user: &str) -> String {
 mod tests {
     use super::super::limits::concerning;
     use super::super::limits::tests::job;
+    use super::super::minutes::{Minutes, USED};
     use super::super::records::{known, tests::TEXT};
     use super::super::smaller;
     use super::*;
@@ -204,10 +205,47 @@ job 7 of alice waits (QOSGrpGRES): the jobs of its QOS together have reached a l
         ] {
             let asked = job(7, "alice", "PENDING", tres);
             let limits = concerning(&asked, &known(TEXT, &asked, &[qos]), &[]);
-            let said = limits.iter().find_map(answer);
+            let said = headline(&limits);
             let said = said.map(|said| said.replace("jobs that Slurm doesn't show you", "…"));
             assert_eq!(said.as_deref(), expected, "{tres} {qos}");
         }
+    }
+
+    #[test]
+    fn of_limits_on_minutes_the_first_line_is_the_last_to_pass() {
+        let limit = |tres: &str, enough_in| Limit {
+            holder: "QOS 'q'".into(),
+            field: USED,
+            tres: tres.into(),
+            limit: 9,
+            used: Some(9),
+            asks: 1,
+            verdict: Verdict::Waits { for_more: 1 },
+            minutes: Some(Minutes { enough_in, ..Minutes::default() }),
+            ..Limit::default()
+        };
+        let [week, later, never] = [
+            limit("gres/gpu", Some(7 * 86_400)),
+            limit("gres/gpu:a40", Some(11 * 86_400)),
+            limit("cpu", None),
+        ];
+        let told = |limits: &[&Limit]| {
+            headline(&limits.iter().map(|one| (*one).clone()).collect::<Vec<_>>()).unwrap_or_default()
+        };
+        let said = told(&[&week, &later, &week]);
+        assert!(
+            said.starts_with("q has used 9 of its 9 minutes of a40s") && said.contains("about 11 days"),
+            "{said}"
+        );
+        assert!(told(&[&week, &never, &later]).contains("used minutes don't decay"));
+        let now = Limit { field: "GrpTRES", minutes: None, ..week.clone() };
+        assert!(
+            told(&[&now, &later]).ends_with("starts when 1 is free"),
+            "limits on what is in use come first"
+        );
+        let fits = Limit { verdict: Verdict::Fits, ..never };
+        assert!(told(&[&week, &fits]).contains("about 7 days"));
+        assert_eq!(told(&[&fits]), "");
     }
 
     #[test]

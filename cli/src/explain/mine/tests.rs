@@ -1,3 +1,7 @@
+use std::rc::Rc;
+
+use gpushare_judge::accounting::Tables;
+
 use super::*;
 
 #[test]
@@ -75,4 +79,31 @@ fn a_share_is_told_with_its_sizes_and_places() {
              contains course_; only shares are allowed in partition edu"
         )
     );
+}
+
+#[test]
+fn a_share_is_told_only_where_a_request_for_one_would_be_accepted() {
+    let database = || {
+        let tables = Tables {
+            tres: b"cpu||1\ngres|gpu|1001\ngres|gpu:a40|1002\ngres|mps|1003\n".to_vec(),
+            users: b"acct|alice||q,whole|q|||\n".to_vec(),
+            partitions: b"PartitionName=p Default=YES\nPartitionName=edu\n".to_vec(),
+            qoses: b"q|gres/gpu:a40=4,gres/mps=200|\nwhole|gres/gpu:a40=4|\n".to_vec(),
+            ..Tables::default()
+        };
+        Database::of("alice", Rc::new(tables.read()))
+    };
+    let [first, edu] = [("p", true), ("edu", false)]
+        .map(|(partition, is_default)| Place { partition: partition.into(), is_default });
+    for (more, qos, place, expected) in [
+        ("", "q", &first, true),
+        ("", "whole", &first, false),
+        ("ShareReservations=course_", "q", &first, false),
+        ("ShareSizes=30,50", "q", &edu, true),
+    ] {
+        let config = Config::parse(&format!("Placement=follow\nUnitsPerGpu=100\n{more}")).unwrap();
+        let release = Release::parse(b"slurm 24.11.5\n").unwrap();
+        let asking = Asking { config: &config, release, database: database(), user_id: 2001 };
+        assert_eq!(asking.accepts_a_share("acct", qos, place), expected, "{more} {qos}");
+    }
 }
