@@ -204,8 +204,8 @@ fn untracked(managed: &ManagedQos, cluster: &Cluster) -> Option<String> {
     })
 }
 
-/// If two files have the same QOS, each would take it from the other forever. One that the file doesn't name is nobody's
-/// to take.
+/// If two files have the same QOS, each would take it from the other forever. What `Burst` makes must not exist before:
+/// the file doesn't name it.
 fn elsewhere(managed: &ManagedQos, actual: &Actual, cluster: &Cluster) -> Option<String> {
     let qos = actual.qoses.get(&managed.name)?;
     if managed.burst_of.is_some() && qos.owner().is_none() {

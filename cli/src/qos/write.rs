@@ -89,7 +89,7 @@ mod tests {
 
     #[test]
     fn jobs_that_wait_under_what_was_lent_are_told() {
-        let said = |is_burst, jobs| {
+        let said = |is_burst, jobs: Option<usize>| {
             let used = jobs.map(|jobs| Use { jobs, preempted_by: Some("x".to_owned()), ..Use::default() });
             leftovers(&Plan {
                 leftovers: vec![Leftover { qos: "q".to_owned(), used, is_burst }],

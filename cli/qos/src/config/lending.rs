@@ -134,7 +134,8 @@ mod tests {
                 "qos_x: GrpTRES=cpu=32,gres/gpu=5,gres/gpu:a40=4,gres/gpu:h100=1 MaxJobsPerUser=3 Priority=1000 \
                  Preempt=qos_x_burst",
                 "qos_x_burst: GrpTRES=cpu=64,gres/gpu=10,gres/gpu:a40=8,gres/gpu:h100=2 \
-                 MaxWallDurationPerJob=04:00:00 MaxJobsPerUser=3 PreemptMode=requeue PreemptExemptTime=00:00:00 GraceTime=00:05:00",
+                 MaxWallDurationPerJob=04:00:00 MaxJobsPerUser=3 PreemptMode=requeue PreemptExemptTime=00:00:00 \
+                 GraceTime=00:05:00",
                 "qos_y: GrpTRES=gres/gpu=1,gres/gpu:a40=1 Priority=7 Preempt=normal,qos_x_burst",
                 "free: ",
             ]
