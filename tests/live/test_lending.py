@@ -27,10 +27,10 @@ def borrow(cluster, gpus, user="bob"):
 
 
 def test_a_line_makes_the_pair(lending):
-    columns = "GrpTRES,MaxWall,Priority,Preempt,PreemptMode,PreemptExemptTime,GraceTime"
+    columns = "GrpTRES,MaxWall,Priority,Preempt,PreemptMode,PreemptExemptTime,GraceTime,Description"
     limits, *others = field(lending, "qos_x_burst", columns).split("|")
     assert sorted(limits.split(",")) == ["gres/gpu:a40=8", "gres/gpu:h100=0", "gres/gpu=8"]
-    assert others == ["00:10:00", "0", "", "requeue", "00:00:00", "00:00:04"]
+    assert others == ["00:10:00", "0", "", "requeue", "00:00:00", "00:00:04", "gpushare@lab burst"]
     for owner in ("qos_x", "qos_y", "qos_z"):
         priority, preempts = field(lending, owner, "Priority,Preempt").split("|")
         assert priority == "1000"
@@ -70,7 +70,7 @@ def test_explain_offers_the_qos_with_room(lending):
     lending.wait(lambda: lending.fields(second)["Reason"] == "QOSGrpGRES", "the limit")
     offer = "qos_x_burst has room: --qos=qos_x_burst --time=00:10:00 ("
     said = lending.ok(["gpushare", "explain", second, "--conf", FILE], "alice")
-    assert offer in said and "requeued 00:00:04 later" in said, said
+    assert offer in said and "00:00:04 after it a batch job is requeued" in said, said
     ask = ["gpushare", "explain", "--conf", FILE, "--", *X]
     assert offer in lending.ok([*ask, "--gres=gpu:a40:2"], "alice"), "of a job that doesn't exist yet, too"
     assert offer not in lending.ok([*ask, "--gres=gpu:a40:9"], "alice"), "that is more than it may borrow"
@@ -93,7 +93,7 @@ def test_who_no_longer_lends_has_its_gpus_back_too(lending):
     without = TEXT.replace("Burst=2x BurstTime=10:00 BurstGraceTime=4", "")
     said = apply(lending, without)
     assert "- qos qos_x_burst for account x" in said, said
-    assert "! qos qos_x_burst is no longer in the file; --prune removes it" in said, said
+    assert "! qos qos_x_burst is no longer in the file; --prune removes it; jobs that wait under it never" in said, said
     assert "qos_x_burst" in field(lending, "qos_y", "Preempt")
     refused = lending.run(["sbatch", *X_BURST, "--gres=gpu:a40:1", "--wrap", "true"], "alice")
     assert refused.returncode != 0 and "Invalid qos" in refused.stderr, refused
@@ -112,6 +112,8 @@ def test_a_plan_that_would_lock_a_group_out_is_refused(lending):
     for old, new, expected in (
         ("GPUs=a40:4 ", "GPUs=a40:6 ", "with a40:2 the QOSes add up to 10 a40, but the cluster has 8"),
         ("Preempt=normal Burst=1x", "Preempt=normal,qos_x Burst=1x", "Preempt can't name 'qos_x'"),
+        ("QOS=normal", "QOS=qos_w Account=w GrpTRES=gres/gpu:a40=1\nQOS=normal", "'qos_w' can't get its GPUs back"),
+        ("QOS=normal", "GovernedQOS=qos_x,qos_y,qos_z\nQOS=normal", "'qos_x' is governed and 'qos_x_burst' isn't"),
         ("BurstTime=10:00 BurstGraceTime=4", "BurstTime=1 BurstGraceTime=60", "BurstTime needs to be longer"),
     ):
         assert old in TEXT

@@ -204,13 +204,14 @@ fn untracked(managed: &ManagedQos, cluster: &Cluster) -> Option<String> {
     })
 }
 
-/// If two files have the same QOS, each would take it from the other forever.
+/// If two files have the same QOS, each would take it from the other forever. What `Burst` makes must not exist before:
+/// the file doesn't name it.
 fn elsewhere(managed: &ManagedQos, actual: &Actual, cluster: &Cluster) -> Option<String> {
-    let owner = actual
-        .qoses
-        .get(&managed.name)?
-        .owner()
-        .filter(|owner| !owner.eq_ignore_ascii_case(&cluster.name))?;
+    let qos = actual.qoses.get(&managed.name)?;
+    if managed.burst_of.is_some() && qos.owner().is_none() {
+        return Some(format!("with Burst, QOS '{}' exists already; rename or delete it", managed.name));
+    }
+    let owner = qos.owner().filter(|owner| !owner.eq_ignore_ascii_case(&cluster.name))?;
     Some(format!(
         "QOS '{}' is also in the gpushare.conf of cluster '{}', and all clusters of a database share its QOSes",
         managed.name,

@@ -117,6 +117,7 @@ impl Draft {
     pub fn finish(mut self, policy: &Policy) -> Database {
         self.database.qoses = lending::pairs(self.database.qoses);
         for qos in &mut self.database.qoses {
+            qos.unruled = lending::unruled(qos, policy);
             qos.keeps_to_its_types = keeps_to_its_types(policy, qos.name.as_bytes());
         }
         self.database

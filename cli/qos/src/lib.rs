@@ -30,6 +30,9 @@ pub use state::Actual;
 /// Only a QOS with our own cluster's mark is ever removed, because a database has the QOSes of all its clusters.
 pub const MARK: &str = "gpushare@";
 
+/// The word after that in the description of a QOS that `Burst` makes.
+const BURST: &str = "burst";
+
 /// How the TRES of a GPU type begins.
 const TYPE: &str = "gres/gpu:";
 

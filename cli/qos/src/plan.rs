@@ -12,7 +12,7 @@ use super::change::{BATCH, Change, Sign, named};
 use super::check::Cluster;
 use super::state::{Actual, Qos};
 use super::tree::Association;
-use super::{MARK, foreign};
+use super::{BURST, MARK, foreign};
 use crate::config::field::{FIELDS, Field, Kind};
 use crate::config::value::{self, Settings, Value};
 use crate::config::{ManagedQos, Members};
@@ -40,6 +40,8 @@ pub struct Leftover {
     pub qos: String,
     /// Why it can't be removed; `None` if its removal wasn't requested.
     pub used: Option<Use>,
+    /// Whether it was for what a group borrowed: the plan has revoked it from everybody.
+    pub is_burst: bool,
 }
 
 /// What a QOS is used for. slurmctld 26.05 does not start if a partition names a QOS that doesn't exist, and until then
@@ -147,17 +149,23 @@ fn new_accounts(qoses: &[ManagedQos], tree: &mut super::tree::Tree, cluster: &st
 }
 
 fn new_qoses(qoses: &[ManagedQos], actual: &Actual, cluster: &str) -> Vec<Change> {
-    let missing: Vec<&str> = qoses
-        .iter()
-        .map(|managed| managed.name.as_str())
-        .filter(|qos| !actual.qoses.contains_key(*qos))
-        .collect();
-    let mark = format!("description={MARK}{cluster}");
-    let call = |names: &[&str]| {
+    let mut missing: BTreeMap<bool, Vec<&ManagedQos>> = BTreeMap::new();
+    for managed in qoses.iter().filter(|managed| !actual.qoses.contains_key(&managed.name)) {
+        missing.entry(managed.burst_of.is_some()).or_default().push(managed);
+    }
+    let call = |some: &[&ManagedQos]| {
+        let names: Vec<&str> = some.iter().map(|managed| managed.name.as_str()).collect();
         let lines = names.iter().map(|name| (Sign::Add, format!("qos {name}"))).collect();
-        Change::call(lines, ["add", "qos", &named(names), "set", &mark])
+        let mark = some.first().map(|managed| format!("description={}", mark(managed, cluster)));
+        Change::call(lines, ["add", "qos", &named(&names), "set"].into_iter().chain(mark.as_deref()))
     };
-    missing.chunks(BATCH).map(call).collect()
+    missing.values().flat_map(|some| some.chunks(BATCH)).map(call).collect()
+}
+
+/// The description of a QOS of the file.
+fn mark(managed: &ManagedQos, cluster: &str) -> String {
+    let burst = managed.burst_of.as_ref().map(|_| format!(" {BURST}")).unwrap_or_default();
+    format!("{MARK}{cluster}{burst}")
 }
 
 fn new_users(qoses: &[ManagedQos], tree: &mut super::tree::Tree, cluster: &str) -> Vec<Change> {
@@ -258,17 +266,12 @@ fn of_one(managed: &ManagedQos, qos: Option<&Qos>, cluster: &Cluster) -> (Vec<St
     let (wanted, none) = (foreign::wanted(managed, cluster), Settings::new());
     let found = qos.map_or(&none, |qos| &qos.settings);
     let (mut arguments, mut lines) = (Vec::new(), Vec::new());
-    if let Some(qos) = qos.filter(|qos| !qos.is_of(&cluster.name)) {
-        arguments.push(format!("Description={MARK}{}", cluster.name));
-        lines.push((
-            Sign::Change,
-            format!(
-                "qos {}  Description: '{}' -> '{MARK}{}'",
-                managed.name,
-                gpushare::text::print::printable(&qos.description, 60),
-                cluster.name
-            ),
-        ));
+    let is_marked = |qos: &&Qos| qos.is_of(&cluster.name) && qos.is_burst() == managed.burst_of.is_some();
+    if let Some(qos) = qos.filter(|qos| !is_marked(qos)) {
+        let (old, new) =
+            (gpushare::text::print::printable(&qos.description, 60), mark(managed, &cluster.name));
+        arguments.push(format!("Description={new}"));
+        lines.push((Sign::Change, format!("qos {}  Description: '{old}' -> '{new}'", managed.name)));
     }
     for field in &FIELDS {
         let (from, to) = (found.get(field.name), wanted.get(field.name));

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use gpushare_slurm_text::own;
 
 use super::tree::Tree;
-use super::{MARK, ReadError, lines};
+use super::{BURST, MARK, ReadError, lines};
 use crate::config::field::FIELDS;
 use crate::config::value::{Settings, printed};
 
@@ -32,6 +32,11 @@ impl Qos {
     pub fn owner(&self) -> Option<String> {
         let first = self.description.split_whitespace().next()?.to_ascii_lowercase();
         first.strip_prefix(MARK).map(str::to_owned)
+    }
+
+    /// Whether it was made for what a group borrows: so says the word after its owner.
+    pub fn is_burst(&self) -> bool {
+        self.description.split_whitespace().nth(1) == Some(BURST)
     }
 
     /// Whether it belongs to this cluster's file.

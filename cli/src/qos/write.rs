@@ -51,9 +51,16 @@ pub fn leftovers(plan: &Plan) -> String {
     for leftover in &plan.leftovers {
         let qos = &leftover.qos;
         let _ = match &leftover.used {
-            None => writeln!(text, "! qos {qos} is no longer in the file; --prune removes it"),
-            Some(used) => writeln!(text, "! qos {qos} is no longer in the file, but {used} and stays"),
+            None => write!(text, "! qos {qos} is no longer in the file; --prune removes it"),
+            Some(used) => write!(text, "! qos {qos} is no longer in the file, but {used} and stays"),
         };
+        let has_jobs = leftover.used.as_ref().is_none_or(|used| used.jobs > 0);
+        let waiting = if leftover.is_burst && has_jobs {
+            "; jobs that wait under it never start: scancel them, or scontrol update job=ID qos=QOS"
+        } else {
+            ""
+        };
+        let _ = writeln!(text, "{waiting}");
     }
     text
 }
@@ -70,5 +77,32 @@ pub fn remarks(site: &Site, findings: &[Finding]) {
     for Finding { line, is_error, text } in findings {
         let warning = if *is_error { "" } else { "warning: " };
         let _ = writeln!(stderr, "gpushare: {path}: line {line}: {warning}{text}");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use gpushare_qos::Leftover;
+    use gpushare_qos::plan::Use;
+
+    use super::*;
+
+    #[test]
+    fn jobs_that_wait_under_what_was_lent_are_told() {
+        let said = |is_burst, jobs: Option<usize>| {
+            let used = jobs.map(|jobs| Use { jobs, preempted_by: Some("x".to_owned()), ..Use::default() });
+            leftovers(&Plan {
+                leftovers: vec![Leftover { qos: "q".to_owned(), used, is_burst }],
+                ..Plan::default()
+            })
+        };
+        let waiting =
+            "; jobs that wait under it never start: scancel them, or scontrol update job=ID qos=QOS\n";
+        let asked = "! qos q is no longer in the file; --prune removes it";
+        assert_eq!(said(true, None), format!("{asked}{waiting}"));
+        assert_eq!(said(false, None), format!("{asked}\n"));
+        let stays = "! qos q is no longer in the file, but has 2 jobs and is preempted by qos x and stays";
+        assert_eq!(said(true, Some(2)), format!("{stays}{waiting}"));
+        assert!(said(true, Some(0)).ends_with(" x and stays\n"));
     }
 }

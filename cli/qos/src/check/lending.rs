@@ -2,10 +2,10 @@
 
 use super::Cluster;
 use crate::TYPE;
-use crate::config::ManagedQos;
 use crate::config::lending::{is_on, owns};
 use crate::config::value::{Settings, Value};
-use crate::state::Actual;
+use crate::config::{ManagedQos, Members};
+use crate::state::{Actual, Qos};
 
 /// The records of a file, and the database.
 pub(super) struct Lenders<'q> {
@@ -28,30 +28,37 @@ impl<'q> Lenders<'q> {
 
     /// What is wrong with a record: whether it is an error, and the text.
     pub(super) fn findings(&mut self, managed: &ManagedQos, cluster: &Cluster) -> Vec<(bool, String)> {
-        let mut found = Vec::new();
+        let mut found = self.of_second(managed);
         if managed.burst.is_some() && !cluster.preempts {
             let text = "Burst needs PreemptType=preempt/qos in slurm.conf and a PreemptMode other than OFF; 'gpushare \
                         conf slurm' prints the lines";
             found.push((true, text.to_owned()));
         }
-        if !self.lend || !owns(managed) {
+        if !self.lend {
             return found;
         }
-        let gives_way = |name: &str| match managed.settings.get("Preempt") {
-            Some(Value::Words(names)) => names.contains(name),
-            _ => false,
-        };
+        if !owns(managed) {
+            let text = locked_out(&format!("QOS '{}'", managed.name));
+            found.extend(self.is_locked_out(&managed.name, &managed.settings).then_some((true, text)));
+            return found;
+        }
+        if managed.is_last {
+            found.push((true, "with Burst, Priority can't be 0, which borrowers have".to_owned()));
+        }
+        let gives_way = |name: &str| preempts(&managed.settings, name);
         // Its jobs would end, although they are within their quota.
         if let Some(other) = self.qoses.iter().find(|other| owns(other) && gives_way(&other.name)) {
             let text = format!("with Burst, Preempt can't name '{}', which has GPUs of its own", other.name);
             found.push((true, text));
         }
-        let mut keep = self.others(managed).filter(|name| !gives_way(name));
-        if let (Some(first), false) = (keep.next(), self.is_warned) {
-            let more = keep.count();
-            let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+        if managed.line == self.qoses.iter().find(|other| owns(other)).map_or(0, |first| first.line) {
+            let found_there = self.of_database(cluster).filter(|(name, of)| self.is_locked_out(name, of));
+            found.extend(several(found_there.map(|(name, _)| name)).map(|them| (false, locked_out(&them))));
+        }
+        let keep = several(self.others(managed, cluster).filter(|name| !gives_way(name)));
+        if let (Some(them), false) = (keep, self.is_warned) {
             let text = format!(
-                "jobs of QOS '{first}'{more} may keep its GPUs until they end; name in Preempt what must give way"
+                "jobs of {them} may keep its GPUs until they end; name in Preempt what must give way"
             );
             found.push((false, text));
             self.is_warned = true;
@@ -59,16 +66,89 @@ impl<'q> Lenders<'q> {
         found
     }
 
-    /// The QOSes without GPUs of their own that may have some of an owner's types.
-    fn others(&self, owner: &ManagedQos) -> impl Iterator<Item = &'q str> {
-        let record = |name: &str| self.qoses.iter().find(|other| other.name == name);
-        let of_file = self.qoses.iter().map(|other| (other.name.as_str(), &other.settings));
-        let of_database = self.actual.qoses.iter().map(|(name, qos)| (name.as_str(), &qos.settings));
-        let all = of_file.chain(of_database.filter(|(name, _)| record(name).is_none()));
-        let others =
-            all.filter(|(name, settings)| !record(name).is_some_and(owns) && !has_none(settings, owner));
-        others.map(|(name, _)| name).collect::<Vec<_>>().into_iter()
+    /// Whether the QOS for what a group borrows has the rules of the group's own.
+    fn of_second(&self, managed: &ManagedQos) -> Vec<(bool, String)> {
+        let is_its = |other: &&ManagedQos| other.burst_of.as_ref() == Some(&managed.name);
+        let Some(second) = self.qoses.iter().find(is_its) else { return Vec::new() };
+        let (own, other) = (&managed.name, &second.name);
+        // Without limits of 0 on other types, it could have those beyond what the group may borrow.
+        let types = (managed.keeps_to_its_types && !second.keeps_to_its_types).then(|| {
+            (
+                true,
+                format!("QOS '{own}' is governed and '{other}' isn't: GovernedQOS and Mode must be for both"),
+            )
+        });
+        let rules = (!managed.unruled.is_empty()).then(|| {
+            let keys: String = managed.unruled.iter().map(|key| format!(" {key}=…")).collect();
+            (false, format!("rules for QOS '{own}' are not for '{other}'; add a line QOS={other}{keys}"))
+        });
+        types.into_iter().chain(rules).collect()
     }
+
+    /// Whether a QOS has a quota of a type that groups lend, but can't get its GPUs back.
+    fn is_locked_out(&self, name: &str, settings: &Settings) -> bool {
+        let mut seconds = self.qoses.iter().filter(|other| other.burst_of.is_some());
+        self.is_quota(name, settings) && !seconds.all(|second| preempts(settings, &second.name))
+    }
+
+    /// Whether the limits of a QOS are a quota of such a type, although the QOS has no `GPUs`.
+    fn is_quota(&self, name: &str, settings: &Settings) -> bool {
+        let seconds = || self.qoses.iter().filter(|other| other.burst_of.is_some());
+        let is_lent = |tres: &str| {
+            let is_type = |(of, _): &(String, u64)| tres.eq_ignore_ascii_case(&format!("{TYPE}{of}"));
+            seconds().any(|second| second.gpus.iter().any(is_type))
+        };
+        let has_quota = match settings.get("GrpTRES") {
+            Some(Value::Tres(limits)) => limits.iter().any(|(tres, number)| *number > 0 && is_lent(tres)),
+            _ => false,
+        };
+        let gives_way = || self.qoses.iter().any(|other| owns(other) && preempts(&other.settings, name));
+        let is_second = seconds().any(|second| second.name == name);
+        has_quota && !is_second && self.is_used(name) && !gives_way()
+    }
+
+    /// Whether jobs may have the QOS. Partitions may name others.
+    fn is_used(&self, name: &str) -> bool {
+        let has_members = |other: &ManagedQos| other.name == name && other.members != Members::Unsaid;
+        self.qoses.iter().any(has_members)
+            || self.actual.tree.naming(name).any(|row| row.own.says(name) == Some(true))
+    }
+
+    /// The QOSes that the file doesn't name. What was lent before is preempted still.
+    fn of_database(&self, cluster: &Cluster) -> impl Iterator<Item = (&'q str, &'q Settings)> {
+        let of_file = |name: &str| self.qoses.iter().any(|other| other.name == name);
+        let is_retired = |qos: &Qos| qos.is_burst() && qos.is_of(&cluster.name);
+        let others = self.actual.qoses.iter().filter(move |(name, qos)| !of_file(name) && !is_retired(qos));
+        others.map(|(name, qos)| (name.as_str(), &qos.settings))
+    }
+
+    /// The QOSes without GPUs of their own that may have some of an owner's types.
+    fn others(&self, owner: &ManagedQos, cluster: &Cluster) -> impl Iterator<Item = &'q str> {
+        let of_file = self.qoses.iter().filter(|other| !owns(other));
+        let of_file = of_file.map(|other| (other.name.as_str(), &other.settings));
+        let all = of_file.chain(self.of_database(cluster)).filter(|(name, settings)| {
+            self.is_used(name) && !has_none(settings, owner) && !self.is_quota(name, settings)
+        });
+        all.map(|(name, _)| name)
+    }
+}
+
+fn preempts(settings: &Settings, name: &str) -> bool {
+    matches!(settings.get("Preempt"), Some(Value::Words(names)) if names.contains(name))
+}
+
+/// `QOS 'a' and 2 more`
+fn several<'n>(mut names: impl Iterator<Item = &'n str>) -> Option<String> {
+    let first = names.next()?;
+    let more = names.count();
+    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    Some(format!("QOS '{first}'{more}"))
+}
+
+fn locked_out(them: &str) -> String {
+    format!(
+        "with Burst, {them} can't get its GPUs back from borrowers; write its quota as GPUs, or let owners preempt it"
+    )
 }
 
 /// Whether a QOS's limits allow none of an owner's types.

@@ -18,16 +18,23 @@ fn cluster() -> Cluster {
 }
 
 fn actual() -> Actual {
-    let tree = Tree::read("root|||normal|\na||||\na|old|||\n", "root|\na|root\n").unwrap();
+    let tree = Tree::read("root|||normal,theirs,typed,h|\na||||\na|old|||\n", "root|\na|root\n").unwrap();
     let bare = format!("normal|{}0||cluster||00:00:00||1.000000|||x\n", "|".repeat(23));
     let theirs = bare.replace("normal", "theirs").replace("|x", "|gpushare@north Prof. N.");
-    Actual { qoses: state::qoses(&(bare + &theirs)).unwrap(), tree }
+    // Nobody has it: only a partition may name it.
+    let part = bare.replace("normal", "part_p");
+    let retired = bare.replace("normal", "old_burst").replace("|x", "|gpushare@lab burst");
+    Actual { qoses: state::qoses(&(bare + &theirs + &part + &retired)).unwrap(), tree }
 }
 
 fn said(text: &str) -> Vec<String> {
+    said_of(text, &actual())
+}
+
+fn said_of(text: &str, actual: &Actual) -> Vec<String> {
     let qoses = Database::parse(text).unwrap().qoses;
     let strangers = ["eve", "old"].map(str::to_owned).into();
-    let findings = check(&qoses, &actual(), &cluster(), &strangers);
+    let findings = check(&qoses, actual, &cluster(), &strangers);
     let mark = |finding: &Finding| if finding.is_error { "error" } else { "warning" };
     findings.iter().map(|finding| format!("{} {}: {}", finding.line, mark(finding), finding.text)).collect()
 }
@@ -131,6 +138,87 @@ fn groups_that_lend_get_their_gpus_back() {
     assert_eq!(said(none), Vec::<String>::new(), "who may have none of them keeps none");
     let more = said("QOS=x Account=a GPUs=a40:4 Burst=1x");
     assert!(more[0].starts_with("1 warning: jobs of QOS 'normal' and 1 more may keep its GPUs"), "{more:?}");
+}
+
+#[test]
+fn a_quota_that_gets_nothing_back_says_so() {
+    let locked = |them: &str| {
+        format!(
+            "with Burst, QOS '{them} can't get its GPUs back from borrowers; write its quota as GPUs, or let owners \
+             preempt it"
+        )
+    };
+    let typed = "\nQOS=qos_y Account=a GrpTRES=gres/gpu:A40=2";
+    assert_eq!(said(&format!("{X}{typed}")), [format!("3 error: {}", locked("qos_y'"))]);
+    for silent in [
+        format!("{X}{typed} Preempt=x_burst"),
+        X.replace(",gone B", ",gone,qos_y B") + typed,
+        format!("{X}{}", typed.replace(" Account=a", "")),
+        format!("{X}{}", typed.replace(":A40=2", ":H100=2,gres/gpu:a40=0")),
+        format!("{X}\nQOS=qos_y Account=a GrpTRES=gres/gpu:a40=0"),
+    ] {
+        assert_eq!(said(&silent), Vec::<String>::new(), "{silent}");
+    }
+    let mut there = actual();
+    let one = there.qoses["normal"].clone();
+    for name in ["typed", "part_p", "h"] {
+        let mut qos = one.clone();
+        let gres_type = if name == "h" { "H100" } else { "a40" };
+        qos.settings.insert(
+            "GrpTRES",
+            Value::Tres([(format!("gres/gpu:{gres_type}"), 2), ("gres/gpu:a40x".into(), 0)].into()),
+        );
+        there.qoses.insert(name.to_owned(), qos);
+    }
+    let text = format!(
+        "{}\nQOS=z Account=a GPUs=a40:1 Preempt=normal,theirs,gone,h",
+        X.replace(",gone B", ",gone,h B")
+    );
+    assert_eq!(said_of(&text, &there), [format!("1 warning: {}", locked("typed'"))]);
+}
+
+#[test]
+fn the_second_qos_has_the_rules_of_the_first() {
+    let with = |more: &str| said(&format!("{X}\n{more}"));
+    assert_eq!(
+        with("GovernedQOS=x,y"),
+        ["1 error: QOS 'x' is governed and 'x_burst' isn't: GovernedQOS and Mode must be for both"]
+    );
+    for silent in ["GovernedQOS=x*", "GovernedQOS=y", "Mode=audit", "QOS=x_burst,y MaxCPUsPerGpu=4"] {
+        assert_eq!(with(silent), Vec::<String>::new(), "{silent}");
+    }
+    let ruled = X.replace("GPUs", "MaxCPUsPerGpu=4 Requeue=yes GPUs");
+    assert_eq!(
+        said(&ruled),
+        [
+            "1 warning: rules for QOS 'x' are not for 'x_burst'; add a line QOS=x_burst Requeue=… MaxCPUsPerGpu=…"
+        ]
+    );
+    assert_eq!(said(&format!("{ruled}\nQOS=*_burst Requeue=yes MaxCPUsPerGpu=8")), Vec::<String>::new());
+}
+
+#[test]
+fn an_owner_goes_before_borrowers() {
+    let zero = "Priority=0 Account=a GPUs=H100:1 Preempt=normal,theirs,gone";
+    let said = said(&format!("{X}\nQOS=y {zero}\nQOS=low Account=a Priority=0 GrpTRES=gres/gpu:a40=0"));
+    assert_eq!(said[0], "3 error: with Burst, Priority can't be 0, which borrowers have");
+    assert!(said.len() == 2 && said[1].contains("'low'"), "only owners get a priority: {said:?}");
+    assert_eq!(super::tests::said("QOS=y Account=a GPUs=H100:1 Priority=0"), Vec::<String>::new());
+}
+
+#[test]
+fn a_qos_made_by_hand_is_not_taken_for_loans() {
+    let mut there = actual();
+    let mut add = |description: &str| {
+        let mut qos = there.qoses["normal"].clone();
+        qos.description = description.to_owned();
+        there.qoses.insert("x_burst".to_owned(), qos);
+        said_of(X, &there)
+    };
+    assert_eq!(add("by hand"), ["1 error: with Burst, QOS 'x_burst' exists already; rename or delete it"]);
+    assert!(add("gpushare@north burst")[0].contains("of cluster 'north'"));
+    assert_eq!(add("gpushare@lab burst"), Vec::<String>::new());
+    assert_eq!(add("gpushare@lab"), Vec::<String>::new());
 }
 
 #[test]

@@ -8,8 +8,10 @@
 
 use std::collections::BTreeSet;
 
+use gpushare::submit::policy::{Policy, QosRecord};
+
 use super::record::{Burst, ManagedQos};
-use super::value::{Settings, Value};
+use super::value::{MOST, Settings, Value};
 
 /// How the second QOS's name ends.
 pub const SUFFIX: &str = "_burst";
@@ -56,13 +58,43 @@ pub(crate) fn preempt(settings: &mut Settings, names: impl IntoIterator<Item = S
     }
 }
 
-/// The record of the QOS for what a group borrows.
+/// Which rules hold for a group's QOS, but not for the one for what it borrows.
+pub(super) fn unruled(managed: &ManagedQos, policy: &Policy) -> Vec<&'static str> {
+    if managed.burst.is_none() {
+        return Vec::new();
+    }
+    let rules: [(&str, fn(&QosRecord) -> bool); 7] = [
+        ("Mode", |record| record.mode.is_some()),
+        ("DefaultType", |record| record.default_type.is_some()),
+        ("Requeue", |record| record.requeue.is_some()),
+        ("OpenMode", |record| record.append.is_some()),
+        ("ArrayTasks", |record| record.throttle.is_some()),
+        ("MaxCPUsPerGpu", |record| record.caps.cpus.is_some()),
+        ("MaxMemPerGpu", |record| record.caps.mem.is_some()),
+    ];
+    let second = name(&managed.name);
+    let has = |qos: &str, is_set: fn(&QosRecord) -> bool| {
+        policy.of_qos(qos.as_bytes(), |record| is_set(record).then_some(())).is_some()
+    };
+    let lacking =
+        rules.into_iter().filter(|(_, is_set)| has(&managed.name, *is_set) && !has(&second, *is_set));
+    lacking.map(|(key, _)| key).collect()
+}
+
+/// The record of the QOS for what a group borrows: the owner's limits, those on the whole group so many times.
 fn borrower(owner: &ManagedQos, burst: Burst) -> ManagedQos {
     let more = |number: u64| number.saturating_mul(burst.times);
-    let mut settings = Settings::new();
-    if let Some(Value::Tres(limits)) = owner.settings.get("GrpTRES") {
-        let limits = limits.iter().map(|(tres, number)| (tres.clone(), more(*number)));
-        settings.insert("GrpTRES", Value::Tres(limits.collect()));
+    let mut settings: Settings = owner.settings.clone();
+    for of_owner in ["Preempt", "Priority", "GraceTime"] {
+        settings.remove(of_owner);
+    }
+    for (_, value) in settings.iter_mut().filter(|(field, _)| field.starts_with("Grp")) {
+        match value {
+            Value::Tres(limits) => limits.values_mut().for_each(|number| *number = more(*number)),
+            Value::Count(number) => *number = more(*number).min(MOST),
+            Value::Time(seconds) => *seconds = more(*seconds).min(MOST * 60),
+            Value::Factor(_) | Value::Words(_) => {}
+        }
     }
     settings.extend(burst.time.map(|time| ("MaxWallDurationPerJob", Value::Time(time))));
     settings.insert("PreemptMode", Value::Words(["requeue".to_owned()].into()));
@@ -102,7 +134,8 @@ mod tests {
                 "qos_x: GrpTRES=cpu=32,gres/gpu=5,gres/gpu:a40=4,gres/gpu:h100=1 MaxJobsPerUser=3 Priority=1000 \
                  Preempt=qos_x_burst",
                 "qos_x_burst: GrpTRES=cpu=64,gres/gpu=10,gres/gpu:a40=8,gres/gpu:h100=2 \
-                 MaxWallDurationPerJob=04:00:00 PreemptMode=requeue PreemptExemptTime=00:00:00 GraceTime=00:05:00",
+                 MaxWallDurationPerJob=04:00:00 MaxJobsPerUser=3 PreemptMode=requeue PreemptExemptTime=00:00:00 \
+                 GraceTime=00:05:00",
                 "qos_y: GrpTRES=gres/gpu=1,gres/gpu:a40=1 Priority=7 Preempt=normal,qos_x_burst",
                 "free: ",
             ]
@@ -111,6 +144,19 @@ mod tests {
         let [owner, burst, ..] = all.as_slice() else { panic!() };
         assert_eq!((&burst.members, burst.burst_of.as_deref()), (&owner.members, Some("qos_x")));
         assert!(burst.keeps_to_its_types && burst.gpus.contains(&("a40".to_owned(), 8)));
+    }
+
+    #[test]
+    fn a_groups_limits_are_multiplied_and_all_others_are_the_same() {
+        let owner = "QOS=q Account=x GPUs=a40:4 Burst=2x BurstGraceTime=0 GrpTRESMins=cpu=100 GrpJobs=2000000000 \
+                     GrpWall=10 MaxWall=60 MaxTRESPerUser=cpu=8 Priority=5 Preempt=normal PreemptMode=cancel \
+                     GraceTime=9 Flags=OverPartQOS,DenyOnLimit";
+        assert_eq!(
+            said(owner)[1],
+            "q_burst: GrpTRES=gres/gpu=8,gres/gpu:a40=8 GrpTRESMins=cpu=200 GrpJobs=2147483647 GrpWall=00:20:00 \
+             MaxWallDurationPerJob=01:00:00 MaxTRESPerUser=cpu=8 PreemptMode=requeue PreemptExemptTime=00:00:00 \
+             Flags=DenyOnLimit,OverPartQOS"
+        );
     }
 
     #[test]

@@ -33,6 +33,10 @@ pub struct ManagedQos {
     pub settings: Settings,
     /// Whether its jobs may have no GPU of a type that it doesn't limit (`ForeignTypes`, `GovernedQOS`, `Mode`).
     pub keeps_to_its_types: bool,
+    /// Whether the line has `Priority=0`, which is no setting.
+    pub is_last: bool,
+    /// Rules that hold for the group's QOS, but not for the one for what it borrows.
+    pub unruled: Vec<&'static str>,
     /// The names of 2009 that the line uses.
     pub old_names: Vec<&'static OldName>,
     /// What the group may borrow.
@@ -182,6 +186,7 @@ pub(super) struct Draft {
     burst_time: Option<u64>,
     burst_grace: Option<u64>,
     twice: Option<Problem>,
+    is_last: bool,
     /// Whether the line has a key that the database stores.
     is_managed: bool,
     /// Whether it has others' keys.
@@ -211,7 +216,7 @@ impl Draft {
                 Some(value) => {
                     self.settings.insert(field.name, value);
                 }
-                None => {}
+                None => self.is_last |= field.name == "Priority",
             }
         } else if let Some(old) = OldName::named(key) {
             self.is_managed = true;
@@ -276,6 +281,8 @@ impl Draft {
             settings: self.settings,
             // The other lines of the file decide this.
             keeps_to_its_types: false,
+            unruled: Vec::new(),
+            is_last: self.is_last,
             old_names: self.old_names,
             burst,
             burst_of: None,

@@ -32,7 +32,7 @@ pub struct NotAValue;
 pub type Settings = BTreeMap<&'static str, Value>;
 
 /// slurmdbd ignores higher numbers (`(int32_t)number >= 0` in as_mysql_qos.c).
-const MOST: u64 = i32::MAX as u64;
+pub(super) const MOST: u64 = i32::MAX as u64;
 
 /// The values that an administrator may write.
 pub fn allowed(kind: Kind) -> &'static str {

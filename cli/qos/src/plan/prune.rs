@@ -44,7 +44,9 @@ pub(super) fn removals(
                 Some(default) => obstacles.push(Obstacle::new(name, None, default, cluster)),
                 None => unused.push(name.as_str()),
             },
-            used => stay.push(Leftover { qos: name.clone(), used: used.flatten() }),
+            used => {
+                stay.push(Leftover { qos: name.clone(), used: used.flatten(), is_burst: qos.is_burst() });
+            }
         }
     }
     let mut changes = Vec::new();

@@ -5,21 +5,14 @@
 
 use super::InUse;
 use crate::Cluster;
-use crate::config::lending::{SUFFIX, owns, preempt};
-use crate::config::value::Value;
+use crate::config::lending::{owns, preempt};
 use crate::config::{ManagedQos, Members};
 use crate::state::{Actual, Qos};
 
 /// Records of them, which nobody may use.
 pub(super) fn bursts(qoses: &[ManagedQos], actual: &Actual, cluster: &Cluster) -> Vec<ManagedQos> {
-    let requeues = |qos: &Qos| match qos.settings.get("PreemptMode") {
-        Some(Value::Words(words)) => words.contains("requeue"),
-        _ => false,
-    };
     let of_file = |name: &str| qoses.iter().any(|managed| managed.name == name);
-    let is_one = |name: &str, qos: &Qos| {
-        name.ends_with(SUFFIX) && qos.is_of(&cluster.name) && requeues(qos) && !of_file(name)
-    };
+    let is_one = |name: &str, qos: &Qos| qos.is_burst() && qos.is_of(&cluster.name) && !of_file(name);
     let found = actual.qoses.iter().filter(|(name, qos)| is_one(name, qos));
     found.map(|(name, _)| ManagedQos::nobodys(name)).collect()
 }
@@ -55,6 +48,8 @@ impl ManagedQos {
             gpus: Vec::new(),
             settings: [].into(),
             keeps_to_its_types: false,
+            is_last: false,
+            unruled: Vec::new(),
             old_names: Vec::new(),
             burst: None,
             burst_of: None,

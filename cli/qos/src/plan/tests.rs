@@ -323,7 +323,7 @@ fn only_what_bears_the_mark_and_is_unused_is_removed() {
         rows,
     );
     let file = "QOS=kept\n";
-    let leftover = |qos: &str, used| Leftover { qos: qos.to_owned(), used };
+    let leftover = |qos: &str, used| Leftover { qos: qos.to_owned(), used, is_burst: false };
     let without = made(file, &there);
     assert_eq!(
         (without.changes.len(), without.leftovers),

@@ -72,16 +72,19 @@ fn who_no_longer_borrows_gives_back_what_they_have() {
         &[
             line("x", &[("Preempt", "x_burst"), ("Priority", "1000")], "gpushare@lab"),
             line("y", &[("Preempt", "x_burst")], "gpushare@lab"),
-            line("x_burst", &burst, "gpushare@lab"),
+            line("x_burst", &burst, "gpushare@lab burst"),
+            line("ml_burst", &burst, "gpushare@lab"),
             line("theirs_burst", &burst, "by hand"),
         ],
-        "a|||+x,+x_burst\n",
+        "a|||+x,+x_burst,+ml_burst\n",
     );
     let text = "QOS=x Account=a GPUs=a40:4\nQOS=y\n";
     let lines = said(&made(text, &there));
     assert!(lines.contains(&"- qos x_burst for account a".to_owned()), "{lines:?}");
     assert!(
-        !lines.iter().any(|line| line.starts_with("~ qos x  Preempt") || line.contains("theirs")),
+        !lines.iter().any(|line| line.starts_with("~ qos x  Preempt")
+            || line.contains("theirs")
+            || line.contains("ml_burst")),
         "{lines:?}"
     );
     let pruned = |used: &[&str]| {
@@ -90,8 +93,31 @@ fn who_no_longer_borrows_gives_back_what_they_have() {
     };
     let busy = pruned(&["x_burst"]);
     assert!(!said(&busy).iter().any(|line| line.starts_with("~ qos x  Preempt")), "its job must give way");
-    assert!(busy.leftovers[0].used.as_ref().is_some_and(|used| used.jobs == 1));
+    let [left] = busy.leftovers.as_slice() else { panic!("{:?}", busy.leftovers) };
+    assert!(left.is_burst && left.used.as_ref().is_some_and(|used| used.jobs == 1));
     let lines = said(&pruned(&[]));
     assert!(lines.contains(&"~ qos x  Preempt: x_burst -> none".to_owned()), "{lines:?}");
     assert_eq!(lines.last().map(String::as_str), Some("- qos x_burst"));
+}
+
+#[test]
+fn the_second_qos_is_marked() {
+    let text = "QOS=x Account=a GPUs=a40:4 Burst=2x\nQOS=y\n";
+    let calls = called(&made(text, &actual(&[], "a|||\n")));
+    assert_eq!(
+        calls[..2],
+        [
+            "-i add qos name=x,y set description=gpushare@lab",
+            "-i add qos name=x_burst set description=gpushare@lab burst"
+        ]
+    );
+    let there =
+        actual(&[line("x_burst", &[], "gpushare@lab"), line("y", &[], "gpushare@lab burst")], "a|||\n");
+    let lines = said(&made(text, &there));
+    for line in [
+        "x_burst  Description: 'gpushare@lab' -> 'gpushare@lab burst'",
+        "y  Description: 'gpushare@lab burst' -> 'gpushare@lab'",
+    ] {
+        assert!(lines.contains(&format!("~ qos {line}")), "{lines:?}");
+    }
 }
