@@ -73,6 +73,12 @@ def test_used_minutes_decay_and_the_job_then_starts(jobs):
     # Half of it is gone in a minute, and slurmctld counts every minute.
     assert found["minutes"]["enough_in"] == 60 * math.ceil(math.log((used + 1) / 100) / 0.693), found
     assert f"spent has used {used} of its 100 minutes of a40s: in the last 30 days alice" in explain(jobs, job, "bob")
+    waits(jobs, jobs.sbatch("--qos=spent", "-t1", "--gres=gpu:a40:1", user="bob"), USED_UP)
+    jobs.ok("mkdir -m 777 /tmp/once && printf '#!/bin/sh\\necho $* >>/tmp/once/log\\nexec %s \"$@\"' "
+            "$(command -v sacct) >/tmp/once/sacct && chmod 755 /tmp/once/sacct")
+    both = jobs.ok("PATH=/tmp/once:$PATH gpushare explain", "bob")
+    assert both.count("in the last 30 days by alice") == 2, both
+    assert jobs.ok("cat /tmp/once/log").count("-q spent") == 1, "accounting is asked once"
     asked = jobs.ok(["gpushare", "explain", "--", "--qos=spent", "-t1", "--gres=gpu:a40:1"], "bob")
     assert "note: spent has used" in asked, asked
     mine = jobs.ok(["gpushare", "mine"], "bob")
