@@ -70,7 +70,7 @@ def test_explain_offers_the_qos_with_room(lending):
     lending.wait(lambda: lending.fields(second)["Reason"] == "QOSGrpGRES", "the limit")
     offer = "qos_x_burst has room: --qos=qos_x_burst --time=00:10:00 ("
     said = lending.ok(["gpushare", "explain", second, "--conf", FILE], "alice")
-    assert offer in said and "00:00:04 after it a batch job is requeued" in said, said
+    assert offer in said and "00:00:04 later a batch job is requeued, others end" in said, said
     ask = ["gpushare", "explain", "--conf", FILE, "--", *X]
     assert offer in lending.ok([*ask, "--gres=gpu:a40:2"], "alice"), "of a job that doesn't exist yet, too"
     assert offer not in lending.ok([*ask, "--gres=gpu:a40:9"], "alice"), "that is more than it may borrow"
