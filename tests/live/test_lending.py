@@ -105,7 +105,7 @@ def test_a_plan_that_would_lock_a_group_out_is_refused(lending):
     for old, new, expected in (
         ("GPUs=a40:4 ", "GPUs=a40:6 ", "with a40:2 the QOSes add up to 10 a40, but the cluster has 8"),
         ("Preempt=normal Burst=1x", "Preempt=normal,qos_x Burst=1x", "Preempt can't name 'qos_x'"),
-        ("QOS=normal", "QOS=qos_w Account=w GrpTRES=gres/gpu:a40=1\nQOS=normal", "'qos_w' can't get its GPUs back"),
+        ("QOS=normal", "QOS=qos_w Account=w GrpTRES=gres/gpu:a40=1\nQOS=normal", "'qos_w' can't get GPUs back"),
         ("QOS=normal", "GovernedQOS=qos_x,qos_y,qos_z\nQOS=normal", "'qos_x' is governed and 'qos_x_burst' isn't"),
         ("BurstTime=10:00 BurstGraceTime=4", "BurstTime=1 BurstGraceTime=60", "BurstTime needs to be longer"),
     ):

@@ -145,7 +145,7 @@ fn groups_that_lend_get_their_gpus_back() {
 fn a_quota_that_gets_nothing_back_says_so() {
     let locked = |them: &str| {
         format!(
-            "with Burst, QOS '{them} can't get its GPUs back from borrowers; write its quota as GPUs, or let owners \
+            "with Burst, QOS '{them} can't get GPUs back from borrowers; write the quota as GPUs, or let owners \
              preempt it"
         )
     };
