@@ -70,7 +70,7 @@ def test_explain_offers_the_qos_with_room(lending):
     lending.wait(lambda: lending.fields(second)["Reason"] == "QOSGrpGRES", "the limit")
     offer = "qos_x_burst has room: --qos=qos_x_burst --time=00:10:00 ("
     said = lending.ok(["gpushare", "explain", second, "--conf", FILE], "alice")
-    assert offer in said and "00:00:04 after it a batch job is requeued" in said, said
+    assert offer in said and "00:00:04 later a batch job is requeued, others end" in said, said
     ask = ["gpushare", "explain", "--conf", FILE, "--", *X]
     assert offer in lending.ok([*ask, "--gres=gpu:a40:2"], "alice"), "of a job that doesn't exist yet, too"
     assert offer not in lending.ok([*ask, "--gres=gpu:a40:9"], "alice"), "that is more than it may borrow"
@@ -112,7 +112,7 @@ def test_a_plan_that_would_lock_a_group_out_is_refused(lending):
     for old, new, expected in (
         ("GPUs=a40:4 ", "GPUs=a40:6 ", "with a40:2 the QOSes add up to 10 a40, but the cluster has 8"),
         ("Preempt=normal Burst=1x", "Preempt=normal,qos_x Burst=1x", "Preempt can't name 'qos_x'"),
-        ("QOS=normal", "QOS=qos_w Account=w GrpTRES=gres/gpu:a40=1\nQOS=normal", "'qos_w' can't get its GPUs back"),
+        ("QOS=normal", "QOS=qos_w Account=w GrpTRES=gres/gpu:a40=1\nQOS=normal", "'qos_w' can't get GPUs back"),
         ("QOS=normal", "GovernedQOS=qos_x,qos_y,qos_z\nQOS=normal", "'qos_x' is governed and 'qos_x_burst' isn't"),
         ("BurstTime=10:00 BurstGraceTime=4", "BurstTime=1 BurstGraceTime=60", "BurstTime needs to be longer"),
     ):

@@ -147,7 +147,7 @@ fn several<'n>(mut names: impl Iterator<Item = &'n str>) -> Option<String> {
 
 fn locked_out(them: &str) -> String {
     format!(
-        "with Burst, {them} can't get its GPUs back from borrowers; write its quota as GPUs, or let owners preempt it"
+        "with Burst, {them} can't get GPUs back from borrowers; write the quota as GPUs, or let owners preempt it"
     )
 }
 

@@ -18,7 +18,8 @@ fn cluster() -> Cluster {
 }
 
 fn actual() -> Actual {
-    let tree = Tree::read("root|||normal,theirs,typed,h|\na||||\na|old|||\n", "root|\na|root\n").unwrap();
+    let tree =
+        Tree::read("root|||normal,theirs,typed,h,old_burst|\na||||\na|old|||\n", "root|\na|root\n").unwrap();
     let bare = format!("normal|{}0||cluster||00:00:00||1.000000|||x\n", "|".repeat(23));
     let theirs = bare.replace("normal", "theirs").replace("|x", "|gpushare@north Prof. N.");
     // Nobody has it: only a partition may name it.
@@ -144,7 +145,7 @@ fn groups_that_lend_get_their_gpus_back() {
 fn a_quota_that_gets_nothing_back_says_so() {
     let locked = |them: &str| {
         format!(
-            "with Burst, QOS '{them} can't get its GPUs back from borrowers; write its quota as GPUs, or let owners \
+            "with Burst, QOS '{them} can't get GPUs back from borrowers; write the quota as GPUs, or let owners \
              preempt it"
         )
     };
@@ -194,7 +195,7 @@ fn the_second_qos_has_the_rules_of_the_first() {
             "1 warning: rules for QOS 'x' are not for 'x_burst'; add a line QOS=x_burst Requeue=… MaxCPUsPerGpu=…"
         ]
     );
-    assert_eq!(said(&format!("{ruled}\nQOS=*_burst Requeue=yes MaxCPUsPerGpu=8")), Vec::<String>::new());
+    assert_eq!(said(&format!("{ruled}\nQOS=x_burst Requeue=yes MaxCPUsPerGpu=8")), Vec::<String>::new());
 }
 
 #[test]

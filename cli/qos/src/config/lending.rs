@@ -58,12 +58,15 @@ pub(crate) fn preempt(settings: &mut Settings, names: impl IntoIterator<Item = S
     }
 }
 
+/// Whether a line has a rule.
+type IsSet = fn(&QosRecord) -> bool;
+
 /// Which rules hold for a group's QOS, but not for the one for what it borrows.
 pub(super) fn unruled(managed: &ManagedQos, policy: &Policy) -> Vec<&'static str> {
     if managed.burst.is_none() {
         return Vec::new();
     }
-    let rules: [(&str, fn(&QosRecord) -> bool); 7] = [
+    let rules: [(&str, IsSet); 7] = [
         ("Mode", |record| record.mode.is_some()),
         ("DefaultType", |record| record.default_type.is_some()),
         ("Requeue", |record| record.requeue.is_some()),
@@ -73,7 +76,7 @@ pub(super) fn unruled(managed: &ManagedQos, policy: &Policy) -> Vec<&'static str
         ("MaxMemPerGpu", |record| record.caps.mem.is_some()),
     ];
     let second = name(&managed.name);
-    let has = |qos: &str, is_set: fn(&QosRecord) -> bool| {
+    let has = |qos: &str, is_set: IsSet| {
         policy.of_qos(qos.as_bytes(), |record| is_set(record).then_some(())).is_some()
     };
     let lacking =

@@ -80,12 +80,12 @@ pub fn loans(qoses: &[ManagedQos], snapshot: &Snapshot) -> Result<Vec<Loan>, Pro
 fn in_words(burst: &ManagedQos, time: Option<u64>) -> String {
     let time = time.map(|time| format!(" --time={}", text(&Value::Time(time)))).unwrap_or_default();
     let grace = match burst.settings.get("GraceTime") {
-        Some(value @ Value::Time(_)) => format!("{} after it", text(value)),
+        Some(value @ Value::Time(_)) => format!("{} later", text(value)),
         _ => "at once".to_owned(),
     };
     format!(
         "{name} has room: --qos={name}{time} (on GPUs that groups don't use; when one needs them, the job gets \
-         SIGTERM, and {grace} a batch job is requeued, another ends)",
+         SIGTERM; {grace} a batch job is requeued, others end)",
         name = burst.name
     )
 }
@@ -105,12 +105,12 @@ mod tests {
             (
                 "QOS=x Account=x GPUs=a40:4 Burst=2x BurstTime=4:00:00",
                 "x_burst has room: --qos=x_burst --time=04:00:00 (on GPUs that groups don't use; when one needs them, \
-                 the job gets SIGTERM, and 00:05:00 after it a batch job is requeued, another ends)",
+                 the job gets SIGTERM; 00:05:00 later a batch job is requeued, others end)",
             ),
             (
                 "QOS=x Account=x GPUs=a40:4 Burst=2x BurstGraceTime=0",
                 "x_burst has room: --qos=x_burst (on GPUs that groups don't use; when one needs them, the job gets \
-                 SIGTERM, and at once a batch job is requeued, another ends)",
+                 SIGTERM; at once a batch job is requeued, others end)",
             ),
         ] {
             let burst = &Config::parse(text).unwrap().qoses[1];
