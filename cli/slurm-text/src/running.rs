@@ -55,7 +55,7 @@ mod tests {
 
     fn line(id: u32, name: &str, state: &str, batch: &str) -> String {
         format!(
-            "{id} |{name} |2001 |alice |acct |q |p |(null) |{state} |7 |1 |None |cpu=1 |3           |n1 |{batch}       |\n"
+            "{id} |{name} |2001 |alice |acct |q |p |(null) |{state} |7 |1 |None |cpu=1 |3     |n1 |{batch}     |\n"
         )
     }
 

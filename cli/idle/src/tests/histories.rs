@@ -1,7 +1,7 @@
 //! 10,000 random histories of a node: jobs that use their GPUs or not, alone, through MPS or by foreign processes, NVML
 //! and slurmctld that don't answer or refuse, lines that nobody gets, runs that are late or missing, reboots, requeues,
-//! jobs that run elsewhere, suspensions, times that go back, torn files, a full disk and edited rules. A second, simpler
-//! account of what was seen says which job may end.
+//! jobs that run elsewhere, suspensions, times that go back, torn files, a full disk and edited rules. A second,
+//! simpler account of what was seen says which job may end.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
