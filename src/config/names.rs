@@ -17,7 +17,7 @@ const TOP: &str = "\
     GovernedQOS GovernedPartitions GovernedAccounts GovernedGRES ForeignTypes LimitAdvice Mode \
     ExemptUsers ExemptAccounts ExemptPartitions ExemptReservations ShareReservations ShareSizes \
     ShareOnlyPartitions GpuWeight GpuPartitions MaxCPUsPerGpu MaxMemPerGpu GetUserEnv ShareGRES \
-    MemoryGRES RefusalCounts Guard IdleWarn IdleLimit IdleAction IdleGrace IdleExemptUsers IdleNotify";
+    MemoryGRES RefusalCounts Guard IdleWarn IdleLimit IdleAction IdleGrace IdleExemptUsers";
 
 /// The settings of nodes.
 const OF_NODES: &str = "\

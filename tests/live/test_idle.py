@@ -43,10 +43,13 @@ def node(prepared_node):
     prepared_node.ok("rm -rf /run/gpushare/idle /run/gpushare/nvml")
 
 
-def says(node, busy=(), more=""):
-    """What NVML says of every GPU: these processes use it."""
-    words = "total=46068 reserved=260 used=100 utilization=0" + "".join(f" pid={pid} busy={pid}:50" for pid in busy)
-    gpus = (f"gpu {uuid} {minor} {words}\n" for minor, uuid in enumerate(uuids(node)))
+def says(node, busy=None, more=""):
+    """What NVML says: one job uses its GPUs."""
+    idle, work, there = "total=46068 reserved=260 used=100 utilization=0", "", ""
+    if busy:
+        pid = node.wait(lambda: node.output(busy).partition("pid=")[2].split(), "its process")[0]
+        work, there = f" pid={pid} busy={pid}:50", node.ok(["cat", f"/run/gpushare/jobs/{busy}"])
+    gpus = (f"gpu {uuid} {minor} {idle}{work if uuid in there else ''}\n" for minor, uuid in enumerate(uuids(node)))
     node.write(f"{LIBRARY}.state", "".join(gpus) + more)
 
 
@@ -71,12 +74,9 @@ def test_idle_jobs_are_warned_and_end_as_their_rule_says(node):
     if node.run("scontrol show partition quiet").returncode:
         node.ok("scontrol create PartitionName=quiet Nodes=ALL State=UP")
     rules(
-        node, f"{RULES}IdleExemptUsers=bob\nIdleGrace=1:00:00\nIdleNotify=both\n"
+        node, f"{RULES}IdleExemptUsers=bob\nIdleGrace=1:00:00\n"
         f"QOS=qos_lafferty {TIMES} IdleAction=requeue\nPartitionName=quiet {TIMES} IdleAction=warn\n"
     )
-    mails = "/lab/out/mails"
-    mailer = node.ok("scontrol show config | sed -n 's/^MailProg *= *//p'")
-    node.write(mailer, f'#!/bin/sh\nprintf "%s\\n" "$*" >>{mails}\n', mode=755)
     cancelled = running(node, "--array=3")
     cancelled = node.ok(f"squeue -h -o %A -j {cancelled}")
     requeued = running(node, "--qos=qos_lafferty")
@@ -84,7 +84,7 @@ def test_idle_jobs_are_warned_and_end_as_their_rule_says(node):
     warned, exempt = running(node, share, "-p", "quiet"), running(node, share, user="bob")
     busy = running(node, share)
     interactive = node.ok(f"salloc --no-shell {share} 2>&1 | sed -n 's/.*Granted job allocation //p'", "alice")
-    says(node, [int(node.output(busy).split("pid=")[1].split()[0])])
+    says(node, busy)
     for number in range(LOOKS):
         assert node.state(cancelled) == node.state(requeued) == "RUNNING", number
         status, jobs, errors = look(node)
@@ -101,9 +101,6 @@ def test_idle_jobs_are_warned_and_end_as_their_rule_says(node):
     lines = lambda job: [line for line in node.output(job).splitlines() if WARNED in line]
     node.wait(lambda: len(lines(warned)) == 2, "both lines in the output")
     assert not lines(busy) and not lines(exempt)
-    mail = node.ok(["cat", mails])
-    assert f"-s gpushare: job {warned} {WARNED}" in mail and " alice\n" in mail and " bob" not in mail, mail
-    assert " and is cancelled (IdleLimit=00:00:03) alice" in mail, mail
 
 
 def test_what_can_not_be_requeued_is_cancelled_and_each_task_ends_alone(node):
@@ -114,7 +111,7 @@ def test_what_can_not_be_requeued_is_cancelled_and_each_task_ends_alone(node):
         lambda: (found := node.ok(f"squeue -h -r -t R -o %A -j {array}").split()) and len(found) == 2 and found, "tasks"
     )
     using = next(task for task in tasks if task != array)
-    says(node, [int(node.wait(lambda: node.output(using).partition("pid=")[2].split(), "its process")[0])])
+    says(node, using)
     for _ in range(LOOKS):
         _, jobs, _ = look(node)
     assert {job: one["done"] for job, one in jobs.items()} == {never: "cancelled", array: "requeued"}, jobs
@@ -167,7 +164,19 @@ def test_check_finds_mistakes_in_the_keys(node):
     assert [one["said"] for one in node.findings("QOS")] == ["no QOS 'qos_laferty'; did you mean 'qos_lafferty'?"]
     assert [one["said"] for one in node.findings("PartitionName")] == ["no partition 'r'."]
     rules(node, "")
-    assert node.ok("gpushare idle") == "no IdleLimit in gpushare.conf"
+    assert node.ok("gpushare idle") == "no IdleLimit in gpushare.conf" and look(node) == (0, {}, "")
+
+
+def test_a_node_that_can_not_tell_is_no_failure(node):
+    rules(node, RULES)
+    says(node, more="fail nvmlInit_v2 999\n")
+    assert look(node) == (0, {}, ""), "no job has GPUs"
+    job = running(node)
+    node.write(CONF, BASE.replace(f"Nvml={LIBRARY}", "Nvml=off") + RULES)
+    assert look(node) == (0, {}, "")
+    node.write(CONF, f"Placement=off\n{RULES}")
+    assert "Placement=off: it is unknown" in node.ok("gpushare idle") and look(node) == (0, {}, "")
+    assert node.state(job) == "RUNNING"
 
 
 def test_the_timers_unit_looks_and_acts(with_units, tmp_path):

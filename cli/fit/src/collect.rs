@@ -161,6 +161,13 @@ impl<'s> Collector<'s> {
         }
         self.close();
         let Some(start) = row.start.filter(|_| !row.state.starts_with(b"REVOKED")) else { return };
+        // slurmdbd also answers with the jobs that ended as the day began, and the day before has counted them.
+        if row.end == Some(self.day.start)
+            && start < self.day.start
+            && !self.open.contains_key(&(row.job, start))
+        {
+            return;
+        }
         // A job is in the answer for every day on which it ran.
         let is_first = start >= self.day.start || self.day.start == self.period.start;
         self.read += u64::from(is_first);

@@ -1,6 +1,6 @@
 //! The report as data: which share would have been enough for how many jobs, whose, and what that frees.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use gpushare_node::choose::PlacementRules;
 use gpushare_node::config::{Overcommit, Packing};
@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use super::collect::{Collector, Kind, Sum};
 use super::replay;
-use super::share::Shares;
+use super::share::{Gpu, Shares};
 
 /// The whole report.
 #[derive(Debug, Serialize)]
@@ -99,8 +99,15 @@ pub fn of(
     period: Period,
     mut collected: Collector,
     shares: &Shares,
-    remarks: Vec<String>,
+    mut remarks: Vec<String>,
 ) -> Report {
+    let smaller = smaller(&collected, shares);
+    if !smaller.is_empty() {
+        remarks.push(format!(
+            "a request names no GPU type, and some of these have less memory on {}: keep such jobs away from there",
+            Vec::from_iter(smaller).join(", ")
+        ));
+    }
     let held: u64 = collected.judged.values().chain(collected.others.values()).map(|sum| sum.seconds).sum();
     let freed = freed(&mut collected, shares, held);
     let Collector { judged, others, whos, types, read, with_gpus, .. } = collected;
@@ -168,6 +175,24 @@ pub fn of(
         not_checked: not_checked.collect(),
         remarks,
     }
+}
+
+/// The cluster's GPU types of which some request's units are less memory than of the GPU that the jobs had.
+fn smaller(collected: &Collector, shares: &Shares) -> BTreeSet<String> {
+    let mut gpus: Vec<(String, Gpu)> = Vec::new();
+    for node in &collected.nodes.all {
+        for (name, _) in node.gpus.iter().filter(|(name, _)| !name.is_empty()) {
+            let one = (name.clone(), shares.gpu(&node.name, name));
+            if !gpus.contains(&one) {
+                gpus.push(one);
+            }
+        }
+    }
+    let is_less = |gpu: &Gpu| {
+        let mut kinds = collected.judged.keys().filter(|kind| kind.units > 0);
+        kinds.any(|kind| gpu.memory_of(kind.units).is_some_and(|mib| mib < kind.mib))
+    };
+    gpus.into_iter().filter(|(_, gpu)| is_less(gpu)).map(|(name, _)| name).collect()
 }
 
 /// The seconds of shares in seconds of whole GPUs.

@@ -84,6 +84,19 @@ pub fn memory(value: &str) -> Result<Vec<(String, u64)>, FitError> {
     Ok(found)
 }
 
+impl Gpu {
+    /// The memory of so many units in MiB; `None` if it doesn't take them, or that is unknown.
+    pub fn memory_of(&self, units: u32) -> Option<u64> {
+        let size = self.sizes.iter().find(|(number, _)| *number == units).map(|(_, mib)| *mib);
+        let part = || Some(part(self.memory.filter(|_| units <= self.capacity)?, units, self.capacity));
+        size.or_else(part)
+    }
+}
+
+fn part(all: u64, number: u32, capacity: u32) -> u64 {
+    all.saturating_mul(number.into()) / u64::from(capacity.max(1))
+}
+
 impl Shares {
     /// The GRES of shares.
     pub fn gres(&self) -> &str {
@@ -116,9 +129,8 @@ impl Shares {
         numbers.retain(|number| (1..capacity).contains(number));
         numbers.sort_unstable();
         numbers.dedup();
-        let part = |all: u64, number: u32| all.saturating_mul(number.into()) / u64::from(capacity.max(1));
         let mib = |number: u32| {
-            of_unit.map(|unit| unit * u64::from(number)).or_else(|| Some(part(memory?, number)))
+            of_unit.map(|unit| unit * u64::from(number)).or_else(|| Some(part(memory?, number, capacity)))
         };
         let sizes = numbers.into_iter().filter_map(|number| Some((number, mib(number)?))).collect();
         Gpu { capacity, memory, sizes }

@@ -46,12 +46,12 @@ fn used(mib: u64, percent: u32) -> String {
     format!("cpu=5,gres/gpumem={},gres/gpuutil={percent},mem=7", mib * MIB)
 }
 
-/// What slurmdbd would answer: jobs and steps that ran on that day.
+/// What slurmdbd would answer: jobs and steps that ran on that day, or ended as it began.
 fn answer(jobs: &[Job], day: Period) -> String {
     let time = |time: Option<u32>| time.map_or("Unknown".to_owned(), |time| time.to_string());
     let mut out = String::new();
     for (job, id) in jobs.iter().zip(1..) {
-        if job.start >= day.end || job.end.is_some_and(|end| end <= day.start) {
+        if job.start >= day.end || job.end.is_some_and(|end| end < day.start) {
             continue;
         }
         let Job { user, given, nodes, state, .. } = job;
@@ -233,6 +233,61 @@ fn steps_of_other_days_and_steps_at_once_count() {
     let again = Job { start: at(70), end: Some(at(80)), ..long(100) };
     let found = report(&[long(100), again]);
     assert_eq!((found.jobs, found.jobs_with_gpus), (2, 2));
+}
+
+#[test]
+fn a_job_that_ends_as_a_day_begins_counts_once() {
+    let ends = |hour: u32| report(&[Job::new(0, at(10), at(hour), 1000)]);
+    for (hour, hours) in [(24, 14.0), (48, 38.0), (47, 37.0)] {
+        let report = ends(hour);
+        assert_eq!((report.jobs, report.jobs_with_gpus, report.gpu_hours), (1, 1, hours), "{hour}");
+        assert_eq!(report.fit.jobs, 1, "{hour}");
+    }
+    // It ran when the day before was asked for.
+    let mut asked = 0;
+    let nodes = Nodes::read("NodeName=n0 Gres=gpu:A40:8\n");
+    let shares = Shares { margin: 10, ..Shares::default() };
+    let found = summed("lab", PERIOD, &shares, nodes, Vec::new(), |day, show| {
+        asked += 1;
+        let job = Job::new(0, at(10), at(24), 1000);
+        let job = if asked == 1 { Job { end: None, ..job } } else { job };
+        usage::read(&mut answer(&[job], day).as_bytes(), |row| {
+            show(row);
+            Ok(())
+        })
+    });
+    let found = found.unwrap();
+    assert_eq!((found.jobs, found.jobs_with_gpus, found.gpu_hours), (1, 1, 14.0));
+    // It ended as the period began.
+    let before =
+        report(&[Job::new(0, PERIOD.start - 9, PERIOD.start, 1000), Job::new(0, at(1), at(2), 1000)]);
+    assert_eq!((before.jobs, before.jobs_with_gpus), (1, 1));
+}
+
+#[test]
+fn a_type_with_less_memory_for_the_same_units_is_named() {
+    let said = |nodes: &str, conf: &str| {
+        let config = (!conf.is_empty()).then(|| gpushare_machine::config::Config::parse(conf).unwrap());
+        let (shares, nodes) = (Shares { config, margin: 10, ..Shares::default() }, Nodes::read(nodes));
+        let report = summed("lab", PERIOD, &shares, nodes, Vec::new(), |day, show| {
+            usage::read(&mut answer(&[Job::new(0, at(1), at(2), 5000)], day).as_bytes(), |row| {
+                show(row);
+                Ok(())
+            })
+        });
+        report
+            .unwrap()
+            .remarks
+            .iter()
+            .filter_map(|one| Some(one.split_once(" less memory on ")?.1.to_owned()))
+            .collect::<Vec<_>>()
+    };
+    let mixed =
+        "NodeName=n0 Gres=gpu:a40:1\nNodeName=n1 Gres=gpu:t4:1,gpu:h100:1\nNodeName=n2 Gres=gpu:weird:1\n";
+    assert_eq!(said(mixed, ""), ["t4: keep such jobs away from there"]);
+    assert_eq!(said("NodeName=n[0-9] Gres=gpu:a40:1,gpu:h100:1\n", ""), [""; 0]);
+    let by_memory = "Placement=own\nShareGRES=gpushare\nMemPerUnit=960\nUnitsPerGpu=a40:48,t4:16,h100:80\n";
+    assert_eq!(said(mixed, by_memory), [""; 0], "a unit is as much everywhere");
 }
 
 #[test]

@@ -1,12 +1,14 @@
 //! Tells users, and ends jobs. A user's files are never touched: slurmstepd, srun or salloc prints the line in the
-//! user's own process, and MailProg sends mail as slurmctld would.
+//! user's own process.
+
+use std::collections::HashMap;
 
 use gpushare::text::time;
+use gpushare_slurm_text::record::{Records, Trust};
 use gpushare_slurm_text::running::Running;
-use gpushare_slurm_text::{Settings, settings};
 
 use crate::ask;
-use crate::config::{IdleAction, IdleNotify, Rule};
+use crate::config::{IdleAction, Rule};
 use crate::decide::Step;
 
 /// What scontrol says of a job that can't be requeued: `--no-requeue`, `JobRequeue=0`; salloc's and srun's (Slurm's
@@ -14,7 +16,7 @@ use crate::decide::Step;
 const NEVER_REQUEUED: [&str; 2] =
     ["Requested operation is presently disabled", "Only batch jobs are accepted"];
 
-/// Runs one of Slurm's commands; of mail, the program is MailProg.
+/// Runs one of Slurm's commands.
 pub type Ask<'a> = &'a mut dyn FnMut(&str, &[&str]) -> Result<String, String>;
 
 /// Runs it on this machine.
@@ -49,38 +51,23 @@ fn ending(action: IdleAction) -> &'static str {
     }
 }
 
-/// Tells a user; with `both`, one of the two is enough.
+/// Tells a user.
 ///
 /// # Errors
 /// Nothing was delivered.
-pub fn tell(told: &Running, note: &str, notify: IdleNotify, ask: Ask) -> Result<(), String> {
-    let mut result = Err(String::new());
-    if notify != IdleNotify::Mail {
-        result = ask("scontrol", &["notify", told.job.handle(), note]).map(drop);
-    }
-    if notify != IdleNotify::Output {
-        result = match (result, mail(told, note, ask)) {
-            (Ok(()), _) | (_, Ok(())) => Ok(()),
-            (Err(one), Err(other)) => Err([one, other].join(" ").trim().to_owned()),
-        };
-    }
-    result
+pub fn tell(told: &Running, note: &str, ask: Ask) -> Result<(), String> {
+    ask("scontrol", &["notify", told.job.handle(), note]).map(drop)
 }
 
-/// As slurmctld does: `MailProg -s SUBJECT USER`.
-fn mail(told: &Running, note: &str, ask: Ask) -> Result<(), String> {
-    let user = told.job.user.as_str();
-    let plain = |c: char| c.is_alphanumeric() || "._-@+".contains(c);
-    if user.is_empty() || user.starts_with('-') || !user.chars().all(plain) {
-        return Err(format!("no mail to user '{}'", user.escape_debug()));
-    }
-    let (program, arguments) = settings::SETTINGS;
-    let settings = Settings::parse(&ask(program, arguments)?);
-    let program = settings.get("MailProg");
-    if !program.starts_with('/') {
-        return Err("slurm.conf has no MailProg".to_owned());
-    }
-    ask(program, &["-s", note, user]).map(drop)
+/// Whether scrontab made a job.
+///
+/// # Errors
+/// slurmctld doesn't answer.
+pub fn is_cron(told: &Running, ask: Ask) -> Result<bool, String> {
+    let (id, mut records) = (told.job.id, Records::default());
+    ask("scontrol", &["show", "job", &id.to_string()])?.lines().for_each(|line| records.line(line));
+    let record = records.of(&HashMap::from([(id, told.job.nodes)])).remove(&id).unwrap_or_default();
+    Ok(record.asked.is_cron && record.trust != Trust::Unclear)
 }
 
 /// Ends a job; what was done.

@@ -1,5 +1,5 @@
 //! What gpushare.conf says about jobs that don't use their GPUs: `IdleWarn`, `IdleLimit`, `IdleAction` and `IdleGrace`,
-//! for all jobs or on a line `QOS=` or `PartitionName=`, `IdleExemptUsers` and `IdleNotify`. Only `gpushare idle` and
+//! for all jobs or on a line `QOS=` or `PartitionName=`, and `IdleExemptUsers`. Only `gpushare idle` and
 //! `gpushare check` read them.
 
 use std::fmt;
@@ -27,19 +27,6 @@ words! {
     }
 }
 
-words! {
-    /// How its user is told.
-    pub enum IdleNotify: "output, mail or both" {
-        /// By a line in the job's output.
-        #[default]
-        Output = "output",
-        /// By Slurm's MailProg.
-        Mail = "mail",
-        /// Both.
-        Both = "both",
-    }
-}
-
 /// When a job's user is warned, and what happens then. Times are seconds.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Rule {
@@ -64,8 +51,6 @@ pub struct Rules {
     pub others: Option<Rule>,
     /// `IdleExemptUsers`
     pub exempt: Patterns,
-    /// `IdleNotify`
-    pub notify: IdleNotify,
 }
 
 impl Rules {
@@ -104,6 +89,11 @@ impl Rules {
                 .map(|(_, rule)| rule.clone())
         };
         let user = [job.user.clone(), job.user_id.to_string()];
+        // So squeue prints a user whom the name service doesn't know now.
+        let is_unnamed = ["", "nobody", user[1].as_str()].contains(&job.user.as_str());
+        if is_unnamed && self.exempt.iter().any(|name| name.parse::<u32>().is_err()) {
+            return None;
+        }
         if user.iter().any(|name| self.exempt.match_name(name.as_bytes(), Case::Ignored)) {
             return None;
         }
@@ -149,7 +139,6 @@ const KEYS: &[Key<Line>] = keys! {
 
 const OF_ALL: &[Key<Rules>] = keys! {
     "IdleExemptUsers": NAMES => exempt = Patterns::parse;
-    "IdleNotify": IdleNotify::ALLOWED => notify = IdleNotify::read;
 };
 
 fn times(value: &str) -> Option<Vec<u64>> {

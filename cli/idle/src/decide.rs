@@ -5,6 +5,7 @@
 //! apart. Otherwise it begins anew, and so do the warnings. A look that saw nothing changes nothing. A job ends only
 //! after all warnings were delivered by earlier looks, and after the time that each of them promised.
 
+use gpushare::text::hostlist;
 use gpushare_node::job::JobKey;
 
 use gpushare_slurm_text::running::Running;
@@ -31,6 +32,8 @@ pub enum Usage {
 pub struct Look {
     /// The job, and which of its starts.
     pub key: JobKey,
+    /// Slurm's name for the node that gave it its GPUs.
+    pub node: Option<String>,
     /// When it got its GPUs, in seconds since 1970.
     pub since: u64,
     /// Whether it used them.
@@ -63,7 +66,7 @@ pub struct History {
     pub idle: u64,
     /// The rule under which its user was told.
     pub rule: String,
-    /// How long it had been idle at each warning that was delivered.
+    /// How long it had been idle at each warning that was delivered, and when its user was told of the end.
     pub told: Vec<u64>,
     /// Its processes at the last look.
     pub processes: Vec<(u32, u64)>,
@@ -100,6 +103,7 @@ pub fn decide(known: Option<&History>, look: &Look, said: &Said, rules: &Rules, 
     let told = match (look.usage, said) {
         (Usage::Busy, _) | (Usage::Idle, Said::RunsNot) => return nothing(None),
         (Usage::Unknown, _) | (Usage::Idle, Said::Nothing) => return nothing(same.cloned()),
+        (Usage::Idle, Said::Runs(told)) if !look.is_of(told) => return nothing(None),
         (Usage::Idle, Said::Runs(told)) => told,
     };
     let before = same.filter(|known| known.goes_on(look, told, now));
@@ -138,6 +142,14 @@ fn next(rule: &Rule, idle: u64, told: &[u64], is_on_one_node: bool) -> Step {
         Step::Over
     } else {
         Step::End(rule.action)
+    }
+}
+
+impl Look {
+    /// Whether the start that Slurm tells of is this one. The ledger keeps an entry whose epilog never ran.
+    fn is_of(&self, told: &Running) -> bool {
+        let is_here = |node: &String| hostlist::contains(&told.nodes, node) == Some(true);
+        self.key.restart == told.restarts && self.node.as_ref().is_some_and(is_here)
     }
 }
 

@@ -13,7 +13,7 @@ use gpushare::config::LoadError;
 use gpushare::submit::policy::QosRecord;
 use gpushare_machine::config::Config;
 use gpushare_machine::local;
-use gpushare_node::config::RUN_DIR;
+use gpushare_node::config::{Placement, RUN_DIR};
 use gpushare_node::ledger::Ledger;
 use gpushare_slurm_run::{self as slurm, ProgramError};
 use gpushare_slurm_text::running::Running;
@@ -28,7 +28,7 @@ mod state;
 mod write;
 
 use ask::Said;
-use config::{IdleNotify, Rule, Rules};
+use config::{IdleAction, Rule, Rules};
 use decide::{Decision, History, Look, Now, Step, Usage, decide};
 use state::{State, StateError};
 
@@ -76,7 +76,7 @@ impl One {
     fn what(&self) -> &'static str {
         match self.step {
             Step::None | Step::Warn(_) | Step::Over => "warned",
-            Step::End(config::IdleAction::Requeue) => "requeued",
+            Step::End(IdleAction::Requeue) => "requeued",
             Step::End(_) => "cancelled",
         }
     }
@@ -102,18 +102,24 @@ pub fn names(path: &Path, config: &mut Config) -> Result<(), LoadError> {
 /// gpushare.conf can't be used, another run isn't over, or nothing can be kept.
 pub fn run(arguments: &Arguments) -> Result<Answer, IdleError> {
     let conf = arguments.conf.as_deref();
-    local::config_there(conf)?;
-    let rules = Rules::load(&local::conf_path(conf))?;
-    let ledger = Ledger::system();
+    let (path, config) = local::config_there(conf)?;
+    let (rules, ledger, node) = (Rules::load(&path)?, Ledger::system(), slurm::host());
+    let nobody = |why: &str| {
+        let empty = || json::text(&write::object(&node, &[], arguments.dry_run));
+        Ok(Answer::from(if arguments.json { empty()? } else { why.to_owned() }))
+    };
     if rules.are_none() {
-        return Ok(Answer::from("no IdleLimit in gpushare.conf\n".to_owned()));
+        return nobody("no IdleLimit in gpushare.conf\n");
+    }
+    if config.of_node(&node).placement == Placement::Off {
+        return nobody("Placement=off: it is unknown which GPUs a job has, so none is idle\n");
     }
     if gpushare_node::user_id() != Some(0) {
         return Err(IdleError::NotRoot);
     }
     // No job has had a GPU since boot, or this machine is no node.
     if !ledger.is_there() {
-        return Ok(Answer::from(String::new()));
+        return nobody("");
     }
     let state = State::at(Path::new(RUN_DIR));
     let _lock: Option<File> = if arguments.dry_run { None } else { Some(state.lock()?) };
@@ -126,11 +132,15 @@ pub fn run(arguments: &Arguments) -> Result<Answer, IdleError> {
     }
     let is_dry = arguments.dry_run;
     let (mut job, mut ask) = (ask::job, act::on_this_machine);
+    let mut write = |history: &History| {
+        state.write(history).map_err(|error| format!("{RUN_DIR}/idle/{}: {error}", history.job.0))
+    };
     let mut run = Run {
-        node: slurm::host(),
+        node,
         is_dry,
         job: &mut job,
         ask: &mut ask,
+        write: &mut write,
         failures: Vec::new(),
         all: Vec::new(),
     };
@@ -162,6 +172,8 @@ struct Run<'a> {
     job: &'a mut dyn FnMut(u32) -> Result<Said, ProgramError>,
     /// Runs a command that tells or ends.
     ask: act::Ask<'a>,
+    /// Keeps what the next look must know.
+    write: &'a mut dyn FnMut(&History) -> Result<(), String>,
     /// What couldn't be read or done.
     failures: Vec<String>,
     all: Vec<One>,
@@ -187,7 +199,7 @@ impl Run<'_> {
             let before = known.iter().find(|known| known.job.0 == look.key.id);
             let decision = decide(before, look, &said, rules, now);
             kept.extend(match said {
-                Said::Runs(told) => self.act(*told, decision, rules.notify),
+                Said::Runs(told) => self.act(*told, decision),
                 Said::Nothing | Said::RunsNot => decision.history,
             });
         }
@@ -195,42 +207,72 @@ impl Run<'_> {
     }
 
     /// Does what was decided; the history with a warning that was delivered.
-    fn act(&mut self, told: Running, decision: Decision, notify: IdleNotify) -> Option<History> {
-        let Decision { history, rule, step } = decision;
+    fn act(&mut self, told: Running, decision: Decision) -> Option<History> {
+        let Decision { history, mut rule, mut step } = decision;
         let mut history = history?;
-        let (mut done, mut error) = (None, None);
-        if let (Some(rule), false) = (&rule, self.is_dry) {
-            let note = act::note(&told, rule, history.idle, step, &self.node);
-            let result = match step {
-                Step::None | Step::Over => Ok(None),
-                Step::Warn(_) => act::tell(&told, &note, notify, self.ask).map(|()| {
-                    history.told.push(history.idle);
-                    Some("warned")
-                }),
-                Step::End(action) => {
-                    // Its user was warned; nothing depends on this line.
-                    let _ = act::tell(&told, &note, notify, self.ask);
-                    act::end(&told, action, self.ask).map(Some)
-                }
-            };
-            match result {
-                Ok(what) => done = what,
-                Err(why) => {
-                    self.fail(&format!("job {}: {why}", told.job.name));
-                    error = Some(why);
-                }
-            }
+        let spared = self.spare_cron(&told, rule.as_mut(), &mut step);
+        let result = spared.and_then(|()| self.take(&told, rule.as_ref(), step, &mut history));
+        if let Err(why) = &result {
+            self.fail(&format!("job {}: {why}", told.job.name));
         }
-        let (idle, warned) = (history.idle, history.told.len());
-        self.all.push(One { told, rule, idle, warned, step, done, error });
+        let (done, error) = result.map_or_else(|why| (None, Some(why)), |done| (done, None));
+        let warned = rule.as_ref().map_or(0, |rule| history.told.len().min(rule.warn.len()));
+        self.all.push(One { told, rule, idle: history.idle, warned, step, done, error });
         Some(history)
     }
 
+    /// A job of scrontab is only warned: scancel refuses it, and its end would be the end of all its runs.
+    fn spare_cron(&mut self, told: &Running, rule: Option<&mut Rule>, step: &mut Step) -> Result<(), String> {
+        let Some(rule) = rule else { return Ok(()) };
+        let is_due = matches!(step, Step::Warn(_) | Step::End(_)) && rule.action != IdleAction::Warn;
+        if is_due && told.is_batch && act::is_cron(told, self.ask)? {
+            rule.action = IdleAction::Warn;
+            if let Step::End(_) = step {
+                *step = Step::Over;
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes a step. Nobody is told what the next look wouldn't know.
+    fn take(
+        &mut self,
+        told: &Running,
+        rule: Option<&Rule>,
+        step: Step,
+        history: &mut History,
+    ) -> Result<Option<&'static str>, String> {
+        if self.is_dry {
+            return Ok(None);
+        }
+        (self.write)(history)?;
+        let Some(rule) = rule else { return Ok(None) };
+        let note = act::note(told, rule, history.idle, step, &self.node);
+        match step {
+            Step::None | Step::Over => Ok(None),
+            Step::Warn(_) => {
+                act::tell(told, &note, self.ask)?;
+                history.told.push(history.idle);
+                (self.write)(history)?;
+                Ok(Some("warned"))
+            }
+            Step::End(action) => {
+                // Its user was warned; nothing depends on this line. Should the end fail, it isn't told again.
+                if history.told.len() == rule.warn.len() && act::tell(told, &note, self.ask).is_ok() {
+                    history.told.push(history.idle);
+                    (self.write)(history)?;
+                }
+                act::end(told, action, self.ask).map(Some)
+            }
+        }
+    }
+
+    /// Removes what is known of jobs that are gone, or begin anew.
     fn keep(&mut self, state: &State, known: &[History], kept: &[History]) {
-        let gone = known.iter().filter(|known| kept.iter().all(|kept| kept.job.0 != known.job.0));
-        let gone = gone.map(|gone| (gone.job.0, state.remove(gone.job.0)));
-        for (id, result) in gone.chain(kept.iter().map(|kept| (kept.job.0, state.write(kept)))) {
-            if let Err(error) = result {
+        for id in known.iter().map(|known| known.job.0) {
+            if kept.iter().all(|kept| kept.job.0 != id)
+                && let Err(error) = state.remove(id)
+            {
                 self.fail(&format!("{RUN_DIR}/idle/{id}: {error}"));
             }
         }

@@ -43,13 +43,21 @@ pub struct Sample {
 /// # Errors
 /// NVML doesn't answer, or the node's GPUs or jobs can't be read.
 pub fn take(conf: Option<&Path>, ledger: &Ledger) -> Result<Vec<Look>, LookError> {
+    let there = local::list_of_one_moment(ledger).map_err(LookError::Ledger)?;
+    if !there.entries.iter().any(Entry::has_gpus) {
+        return Ok(Vec::new());
+    }
     let mut samples = Vec::new();
     for number in 0..SAMPLES {
         if number > 0 {
             thread::sleep(APART);
         }
         let node = local::node(conf, ledger, &mut Vec::new()).map_err(LookError::Local)?;
-        let measured = node.nvml.map(Nvml::measured).transpose().map_err(LookError::Nvml)?;
+        let measured = match node.nvml.map(Nvml::measured).transpose() {
+            // `Nvml=off`: all are unknown.
+            Err(Trouble::Off) => None,
+            measured => measured.map_err(LookError::Nvml)?,
+        };
         let listed = local::list_of_one_moment(ledger).map_err(LookError::Ledger)?;
         let measured = measured.unwrap_or_default();
         samples.push(Sample { measured, entries: listed.entries, mps: node.sessions });
@@ -81,7 +89,8 @@ fn of_job(samples: &[Sample], job: &Entry) -> Look {
     } else {
         Usage::Idle
     };
-    Look { key: job.key, since: job.since, usage, processes: processes.pop().unwrap_or_default() }
+    let node = job.node.clone();
+    Look { key: job.key, node, since: job.since, usage, processes: processes.pop().unwrap_or_default() }
 }
 
 fn in_sample(sample: &Sample, entry: &Entry) -> (Usage, Vec<(u32, u64)>) {
@@ -98,8 +107,7 @@ fn in_sample(sample: &Sample, entry: &Entry) -> (Usage, Vec<(u32, u64)>) {
         for process in state.iter().flat_map(|state| &state.running) {
             match jobs.whose(gpu, process) {
                 Whose::Job(id) if id != entry.key.id => {}
-                Whose::Foreign(_) => {}
-                Whose::Job(_) | Whose::Untold => processes.push((process.pid, process.start)),
+                _ => processes.push((process.pid, process.start)),
             }
         }
     }

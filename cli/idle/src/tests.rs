@@ -16,12 +16,15 @@ mod told;
 const RULE: &str = "IdleWarn=0:10:00,0:15:00\nIdleLimit=0:20:00\nIdleAction=cancel\n";
 
 fn look(usage: Usage) -> Look {
-    Look { key: JobKey { id: 7, restart: 0 }, since: 1000, usage, processes: vec![(4711, 5)] }
+    let (key, node) = (JobKey { id: 7, restart: 0 }, Some("n1".to_owned()));
+    Look { key, node, since: 1000, usage, processes: vec![(4711, 5)] }
 }
 
 fn told(job: Job) -> Running {
     Running {
         job: Job { nodes: 1, id: 7, name: "7".to_owned(), user: "alice".to_owned(), ..job },
+        restarts: 0,
+        nodes: "n1".to_owned(),
         is_batch: true,
     }
 }
@@ -114,12 +117,33 @@ fn a_suspended_job_begins_anew() {
 }
 
 #[test]
+fn a_job_that_runs_elsewhere_or_for_another_time_is_not_the_one_of_the_ledger() {
+    for (restarts, nodes, idles) in [
+        (0, "n1", true),
+        (0, "n[1-3]", true),
+        (0, "n[2-3]", false),
+        (0, "n11", false),
+        (0, "", false),
+        (0, "r[0-1]n[0-3],n[1", false),
+        (1, "n1", false),
+    ] {
+        let said =
+            Said::Runs(Box::new(Running { restarts, nodes: nodes.to_owned(), ..told(Job::default()) }));
+        let looks = each_minute(0, 20, Usage::Idle).map(|(at, usage, _)| (at, usage, said.clone()));
+        assert_eq!(steps(RULE, looks).len(), if idles { 3 } else { 0 }, "{restarts} {nodes}");
+    }
+    let unnamed = Look { node: None, ..look(Usage::Idle) };
+    let rules = Rules::parse(RULE).unwrap();
+    assert_eq!(decide(None, &unnamed, &runs(), &rules, &at(100)).history, None);
+}
+
+#[test]
 fn only_a_job_whose_gpus_are_all_here_ends() {
     for job in [
         Job { nodes: 2, ..told(Job::default()).job },
         Job { name: "7+0".to_owned(), ..told(Job::default()).job },
     ] {
-        let said = Said::Runs(Box::new(Running { job, is_batch: true }));
+        let said = Said::Runs(Box::new(Running { job, ..told(Job::default()) }));
         let looks = each_minute(0, 20, Usage::Idle).map(|(at, usage, _)| (at, usage, said.clone()));
         assert_eq!(steps(RULE, looks)[2], (1200, Step::Over));
     }
@@ -135,8 +159,10 @@ fn another_start_or_boot_or_process_begins_anew() {
     };
     assert_eq!(idle(&same, &runs(), &at(160)), Some(60));
     let restarted = Look { key: JobKey { id: 7, restart: 1 }, ..same.clone() };
+    let again = Said::Runs(Box::new(Running { restarts: 1, ..told(Job::default()) }));
+    assert_eq!(idle(&restarted, &again, &at(160)), Some(0));
     let process = Look { processes: vec![(4711, 6)], ..same.clone() };
-    for look in [restarted, Look { since: 1001, ..same.clone() }, process] {
+    for look in [Look { since: 1001, ..same.clone() }, process] {
         assert_eq!(idle(&look, &runs(), &at(160)), Some(0), "{look:?}");
     }
     assert_eq!(

@@ -1,15 +1,19 @@
-//! A job that runs, from squeue: [`Job`] and whether it is a batch job.
+//! A job that runs, from squeue: [`Job`], which of its starts that is, where, and whether it is a batch job.
 
 use crate::{Job, job};
 
-/// 1 for a batch job.
-const IS_BATCH: &str = "BatchFlag:8|";
+/// The starts before this one; its nodes, uncut; and 0 for salloc's and srun's.
+const MORE: &str = "RestartCnt:12|,NodeList:|,BatchFlag:8|";
 
 /// A job that runs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Running {
     /// The job.
     pub job: Job,
+    /// How often it was requeued.
+    pub restarts: u32,
+    /// Its nodes, as a hostlist.
+    pub nodes: String,
     /// Whether it has a batch script; otherwise salloc or srun started it.
     pub is_batch: bool,
 }
@@ -20,7 +24,7 @@ pub fn question(id: u32) -> (&'static str, Vec<String>) {
     let mut arguments: Vec<String> = arguments.iter().copied().map(str::to_owned).collect();
     if let Some(columns) = arguments.last_mut() {
         columns.push(',');
-        columns.push_str(IS_BATCH);
+        columns.push_str(MORE);
     }
     arguments.extend(["-j".to_owned(), id.to_string()]);
     (program, arguments)
@@ -31,8 +35,9 @@ pub fn question(id: u32) -> (&'static str, Vec<String>) {
 pub fn read(output: &str, id: u32) -> Option<Running> {
     let running = |line: &str| {
         let job = Job::read(line).filter(|job| job.id == id && job.state_word == "RUNNING")?;
-        let is_batch = line.trim_end().strip_suffix('|')?.rsplit('|').next()?.trim() == "1";
-        Some(Running { job, is_batch })
+        let mut last = line.trim_end().strip_suffix('|')?.rsplit('|').map(str::trim);
+        let (is_batch, nodes) = (last.next()? != "0", last.next()?.to_owned());
+        Some(Running { job, restarts: last.next()?.parse().ok()?, nodes, is_batch })
     };
     output.lines().find_map(running)
 }
@@ -50,7 +55,7 @@ mod tests {
 
     fn line(id: u32, name: &str, state: &str, batch: &str) -> String {
         format!(
-            "{id} |{name} |2001 |alice |acct |q |p |(null) |{state} |7 |1 |None |cpu=1 |{batch}       |\n"
+            "{id} |{name} |2001 |alice |acct |q |p |(null) |{state} |7 |1 |None |cpu=1 |3     |n1 |{batch}     |\n"
         )
     }
 
@@ -72,12 +77,17 @@ mod tests {
 
     #[test]
     fn a_job_with_a_script_is_a_batch_job() {
-        for (flag, expected) in [("1", true), ("0", false)] {
+        for (flag, expected) in [("1", true), ("2", true), ("0", false)] {
             let running = read(&line(12, "12", "RUNNING", flag), 12).unwrap();
             assert_eq!((running.is_batch, running.job.start, running.is_on_one_node()), (expected, 7, true));
+            assert_eq!((running.restarts, running.nodes.as_str()), (3, "n1"));
         }
         let (program, arguments) = question(12);
         assert_eq!((program, arguments.last().unwrap().as_str()), ("squeue", "12"));
-        assert!(arguments.iter().any(|word| word.ends_with("tres-alloc:1000|,BatchFlag:8|")));
+        assert!(
+            arguments
+                .iter()
+                .any(|word| word.ends_with("tres-alloc:1000|,RestartCnt:12|,NodeList:|,BatchFlag:8|"))
+        );
     }
 }

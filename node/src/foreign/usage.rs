@@ -16,7 +16,7 @@ pub struct Usage {
 }
 
 /// The jobs on a GPU that have just used it; `None` if that is unknown. Use that can't be attributed to one job
-/// counts for all.
+/// counts for all: a foreign process may be its user's, started outside of the job's cgroup.
 pub fn busy(jobs: &Jobs, gpu: &Gpu, state: &GpuState) -> Option<Vec<u32>> {
     let all = || jobs.entries.iter().filter(|entry| entry.is_on(gpu)).map(|entry| entry.key.id).collect();
     let mut busy = state.running.iter().filter(|process| process.busy > 0).peekable();
@@ -27,8 +27,7 @@ pub fn busy(jobs: &Jobs, gpu: &Gpu, state: &GpuState) -> Option<Vec<u32>> {
     for process in busy {
         match jobs.whose(gpu, process) {
             Whose::Job(id) => found.push(id),
-            Whose::Foreign(_) => {}
-            Whose::Untold => return Some(all()),
+            Whose::Foreign(_) | Whose::Untold => return Some(all()),
         }
     }
     Some(found)

@@ -1,6 +1,7 @@
-//! 10,000 random histories of a node: jobs that use their GPUs or not, alone or through MPS, NVML and slurmctld that
-//! don't answer, lines that nobody gets, runs that are late or missing, reboots, requeues, suspensions, times that go
-//! back, torn files and edited rules. A second, simpler account of what was seen says which job may end.
+//! 10,000 random histories of a node: jobs that use their GPUs or not, alone, through MPS or by foreign processes, NVML
+//! and slurmctld that don't answer or refuse, lines that nobody gets, runs that are late or missing, reboots, requeues,
+//! jobs that run elsewhere, suspensions, times that go back, torn files, a full disk and edited rules. A second,
+//! simpler account of what was seen says which job may end.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -51,12 +52,16 @@ struct Real {
     is_busy: bool,
     pid: u32,
     suspended: bool,
+    /// Its epilog never ran, and it runs on another node, or for another time.
+    elsewhere: bool,
     is_there: bool,
     /// What was seen of it since its start, in its real order: when, and its process; `None` where it was busy, didn't
     /// run, or the node booted.
     seen: Vec<(u64, Option<u32>)>,
     /// The lines that it got under the current rules.
     warned: Vec<u64>,
+    /// Whether the last line told of its end.
+    end_told: bool,
 }
 
 /// The rules as this test understands them.
@@ -109,24 +114,38 @@ fn new_job(random: &mut Random, id: u32, now: u64) -> Real {
         ..Job::default()
     };
     let gpus = random.of(&[vec![0], vec![1], vec![0, 1]]);
+    let is_batch = !random.one_in(4);
     Real {
         id,
         restart: 0,
         // The clock of the day steps as it likes.
         since: 500_000 + random.below(now),
         gpus,
-        told: Running { job, is_batch: !random.one_in(4) },
+        told: Running { job, restarts: 0, nodes: "n[1,3]".to_owned(), is_batch },
         is_busy: random.one_in(4),
         pid: 1000 + id,
         suspended: false,
+        elsewhere: false,
         is_there: true,
         seen: Vec::new(),
         warned: Vec::new(),
+        end_told: false,
     }
 }
 
+/// What a look meets besides the jobs.
+#[derive(Clone, Copy)]
+struct Around {
+    /// Jobs work through one MPS server.
+    mps: bool,
+    /// The GPUs of which NVML says nothing.
+    blind: [bool; 2],
+    /// The GPU on which a user's process from outside of the jobs works.
+    foreign: Option<u32>,
+}
+
 /// What NVML says: of a GPU with MPS only that its server works.
-fn sample(jobs: &[Real], mps: bool) -> Sample {
+fn sample(jobs: &[Real], Around { mps, blind, foreign }: Around) -> Sample {
     let there = || jobs.iter().filter(|job| job.is_there);
     let gpus = [0, 1].map(|minor| {
         let here = || there().filter(|job| job.gpus.contains(&minor));
@@ -137,16 +156,27 @@ fn sample(jobs: &[Real], mps: bool) -> Sample {
         if mps {
             running.push(process(1, Place::Mps, if busy { 40 } else { 0 }));
         }
+        if foreign == Some(minor) {
+            running.push(process(2, Place::Nowhere, 40));
+        }
+        if blind[minor as usize] {
+            return state(minor, None, Vec::new());
+        }
         state(minor, Some(if busy { 40 } else { 0 }), running)
     });
     let entries = there().map(|job| entry(job.id, job.restart, job.since, &job.gpus)).collect();
     Sample { measured: Measured { limits: false, gpus: gpus.to_vec() }, entries, mps: None }
 }
 
-/// Whether a look must take a job for busy: with MPS, anybody's work may be its own.
-fn may_work(jobs: &[Real], job: &Real, mps: bool) -> bool {
-    let shares = |other: &Real| other.gpus.iter().any(|gpu| job.gpus.contains(gpu));
-    job.is_busy || mps && jobs.iter().any(|other| other.is_there && other.is_busy && shares(other))
+/// Whether a look must take a job for busy: with MPS, anybody's work may be its own, and so may a foreign process's.
+fn may_work(jobs: &[Real], job: &Real, around: Around) -> bool {
+    let is_seen = |gpu: &u32| !around.blind[*gpu as usize];
+    let works_on = |other: &Real, gpu: &u32| other.is_there && other.is_busy && other.gpus.contains(gpu);
+    job.gpus.iter().filter(|gpu| is_seen(gpu)).any(|gpu| {
+        job.is_busy
+            || around.foreign == Some(*gpu)
+            || around.mps && jobs.iter().any(|other| works_on(other, gpu))
+    })
 }
 
 /// Since when every look has seen the job idle, each soon enough after the one before.
@@ -167,6 +197,7 @@ struct Counts {
     ended: u64,
     warned: u64,
     over_but_spared: u64,
+    refused: u64,
 }
 
 /// A job ends only if everything that was promised to its user was kept.
@@ -176,7 +207,7 @@ fn may_end(job: &Real, wanted: &Wanted, action: IdleAction, now: u64, why: &str)
     assert_eq!(wanted.action, action, "{why}");
     assert!(told.job.user != "exempt" && told.job.qos != "free", "{why}: exempt");
     assert!(told.job.nodes == 1 && !told.job.name.contains('+'), "{why}: has GPUs elsewhere");
-    assert!(job.is_there && !job.suspended, "{why}: doesn't run");
+    assert!(job.is_there && !job.suspended && !job.elsewhere, "{why}: doesn't run here");
     let (since, grace) = (idle_since(job), wanted.grace_of(told));
     assert!(now - since >= wanted.limit + grace, "{why}: {} s idle of {}", now - since, wanted.limit + grace);
     let warned: Vec<u64> = job.warned.iter().copied().filter(|at| *at >= since).collect();
@@ -207,6 +238,14 @@ fn history(seed: u64, counts: &mut Counts) {
         for job in &mut jobs {
             job.is_busy = if job.is_busy { !random.one_in(8) } else { random.one_in(trouble * 2) };
             job.suspended = if job.suspended { !random.one_in(3) } else { random.one_in(trouble * 3) };
+            if !job.elsewhere && random.one_in(trouble * 6) {
+                job.elsewhere = true;
+                if random.one_in(2) {
+                    job.told.restarts += 1;
+                } else {
+                    job.told.nodes = "n[2,11]".to_owned();
+                }
+            }
             if random.one_in(trouble * 3) {
                 job.pid += 100;
             }
@@ -214,7 +253,9 @@ fn history(seed: u64, counts: &mut Counts) {
                 // It was requeued, or another job comes.
                 let restart = job.restart + 1;
                 *job = if job.is_there || random.one_in(2) {
-                    Real { restart, ..new_job(&mut random, job.id, now) }
+                    let mut again = new_job(&mut random, job.id, now);
+                    (again.restart, again.told.restarts) = (restart, restart);
+                    again
                 } else {
                     next_id += 1;
                     new_job(&mut random, next_id, now)
@@ -238,23 +279,28 @@ fn history(seed: u64, counts: &mut Counts) {
         }
         nvml = if random.one_in(trouble) { 1 + random.below(6) } else { nvml.saturating_sub(1) };
         slurm = if random.one_in(trouble) { 1 + random.below(6) } else { slurm.saturating_sub(1) };
-        if nvml > 0 {
-            continue;
-        }
-        let looks = of(&[sample(&jobs, mps)]);
+        let blind = if nvml > 0 { [true; 2] } else { [0; 2].map(|_| random.one_in(trouble)) };
+        let around = Around { mps, blind, foreign: random.of(&[0, 1]).into() };
+        let around = Around { foreign: around.foreign.filter(|_| random.one_in(trouble)), ..around };
+        let looks = of(&[sample(&jobs, around)]);
         // As a clock that is set back by an hour or more.
         back += if random.one_in(trouble * 5) { 3600 + random.below(300) } else { 0 };
         let time = Now { boot: boot.to_string(), seconds: now - booted + 9_000_000 - back };
-        let reaches = |job: &Real| slurm == 0 && !may_work(&jobs, job, mps);
+        let works = |job: &Real| may_work(&jobs, job, around);
+        let is_shown = |job: &Real| job.gpus.iter().all(|gpu| !blind[*gpu as usize]);
+        let reaches = |job: &Real| slurm == 0 && is_shown(job) && !works(job);
         let seen: BTreeMap<u32, Option<u32>> = jobs
             .iter()
-            .filter(|job| job.is_there && (reaches(job) || may_work(&jobs, job, mps)))
-            .map(|job| (job.id, Some(job.pid).filter(|_| reaches(job) && !job.suspended)))
+            .filter(|job| job.is_there && (reaches(job) || works(job)))
+            .map(|job| (job.id, Some(job.pid).filter(|_| reaches(job) && !job.suspended && !job.elsewhere)))
             .collect();
         for job in &mut jobs {
             job.seen.extend(seen.get(&job.id).map(|seen| (now, *seen)));
         }
         let deaf = random.one_in(trouble / 3 + 1);
+        let (refused, is_full) = (random.one_in(trouble / 8 + 2), random.one_in(trouble));
+        let disk: RefCell<BTreeMap<u32, History>> =
+            RefCell::new(known.drain(..).map(|one| (one.job.0, one)).collect());
         let there = RefCell::new((&mut jobs, &mut *counts));
         let mut job = |id: u32| {
             if slurm > 0 {
@@ -269,6 +315,9 @@ fn history(seed: u64, counts: &mut Counts) {
             Ok(found.map_or(Said::RunsNot, |told| Said::Runs(Box::new(told))))
         };
         let mut ask = |program: &str, arguments: &[&str]| {
+            if arguments.first() == Some(&"show") {
+                return Ok(String::new());
+            }
             let (jobs, counts) = &mut *there.borrow_mut();
             let handle =
                 arguments.iter().find(|word| word.bytes().next().is_some_and(|byte| byte.is_ascii_digit()));
@@ -277,9 +326,13 @@ fn history(seed: u64, counts: &mut Counts) {
             let job = job.unwrap_or_else(|| panic!("{arguments:?} of seed {seed}"));
             if arguments.first() == Some(&"notify") {
                 let is_end = arguments.last().is_some_and(|line| line.contains(" and is "));
+                let kept = disk.borrow().get(&job.id).map(|kept| kept.looked.clone());
+                assert_eq!(kept.as_ref(), Some(&time), "seed {seed}: told, and nothing is kept");
                 if deaf {
                     return Err("nobody listens".to_owned());
                 }
+                assert!(!(is_end && job.end_told), "seed {seed}: told twice of its end");
+                job.end_told = is_end;
                 if !is_end {
                     counts.warned += 1;
                     job.warned.push(now);
@@ -288,21 +341,36 @@ fn history(seed: u64, counts: &mut Counts) {
             }
             let action = if program == "scancel" { IdleAction::Cancel } else { IdleAction::Requeue };
             may_end(job, &wanted, action, now, &format!("seed {seed}, job {}", job.id));
+            if refused {
+                counts.refused += 1;
+                return Err("it refuses".to_owned());
+            }
             counts.ended += 1;
             job.is_there = false;
             Ok(String::new())
         };
+        let mut write = |history: &History| {
+            if is_full {
+                return Err("no space left".to_owned());
+            }
+            disk.borrow_mut().insert(history.job.0, history.clone());
+            Ok(())
+        };
+        let read: Vec<History> = disk.borrow().values().cloned().collect();
         let mut run = Run {
             node: "n1".to_owned(),
             is_dry: false,
             job: &mut job,
             ask: &mut ask,
+            write: &mut write,
             failures: Vec::new(),
             all: Vec::new(),
         };
-        known = run.each(&known, &looks, &rules, &time);
+        let kept = run.each(&read, &looks, &rules, &time);
         let all = std::mem::take(&mut run.all);
         counts.over_but_spared += all.iter().filter(|one| one.step == Step::Over).count() as u64;
+        let is_kept = |one: &History| kept.iter().any(|kept| kept.job.0 == one.job.0);
+        known = disk.take().into_values().filter(is_kept).collect();
     }
 }
 
@@ -312,7 +380,8 @@ fn in_ten_thousand_histories_no_job_ends_too_early() {
     for seed in 0..HISTORIES {
         history(seed, &mut counts);
     }
-    let Counts { ended, warned, over_but_spared } = counts;
-    println!("{HISTORIES} histories: {ended} ended, {warned} warnings, {over_but_spared} over and spared");
-    assert!(ended > 2_000 && warned > 10_000 && over_but_spared > 1_000, "the histories show nothing");
+    let Counts { ended, warned, over_but_spared, refused } = counts;
+    println!("{ended} ended, {refused} refused, {warned} warnings, {over_but_spared} over and spared");
+    let is_enough = ended > 2_000 && refused > 100 && warned > 10_000 && over_but_spared > 1_000;
+    assert!(is_enough, "the histories show nothing");
 }

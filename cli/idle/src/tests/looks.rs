@@ -20,7 +20,8 @@ pub(super) fn gpu(minor: u32) -> Gpu {
 
 pub(super) fn entry(id: u32, restart: u32, since: u64, gpus: &[u32]) -> Entry {
     let without = Entry::without_gpus(JobKey { id, restart }, 2001);
-    Entry { holding: Holding::Whole, gpus: gpus.iter().copied().map(gpu).collect(), since, ..without }
+    let (gpus, node) = (gpus.iter().copied().map(gpu).collect(), Some("n1".to_owned()));
+    Entry { holding: Holding::Whole, gpus, since, node, ..without }
 }
 
 pub(super) fn state(minor: u32, utilization: Option<u32>, running: Vec<Running>) -> GpuState {
@@ -66,6 +67,7 @@ fn work_that_may_be_any_jobs_is_every_jobs() {
     let (busy, idle) = (Usage::Busy, Usage::Idle);
     assert_eq!(on(vec![process(1, Place::Job(7), 50), process(2, Place::Job(8), 0)]), [busy, idle, idle]);
     assert_eq!(on(vec![process(1, Place::Mps, 50)]), [busy, busy, idle]);
+    assert_eq!(on(vec![process(1, Place::Nowhere, 50)]), [busy, busy, idle], "its user's, from ssh");
     assert_eq!(on(vec![]), [busy, busy, idle]);
 }
 
@@ -76,6 +78,7 @@ fn a_process_that_comes_or_goes_is_use() {
     let (own, others) = (process(1, Place::Job(7), 0), process(2, Place::Job(8), 0));
     assert_eq!(usage(&[with(vec![own]), with(vec![own, others])]), [Usage::Idle, Usage::Busy]);
     assert_eq!(of(&[with(vec![own, others])])[0].processes, [(1, 1)]);
-    let untold = process(3, Place::Untold, 0);
-    assert_eq!(usage(&[with(vec![]), with(vec![untold])]), [Usage::Busy; 2]);
+    for other in [process(3, Place::Untold, 0), process(3, Place::Nowhere, 0)] {
+        assert_eq!(usage(&[with(vec![]), with(vec![other])]), [Usage::Busy; 2]);
+    }
 }

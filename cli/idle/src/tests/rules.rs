@@ -15,7 +15,7 @@ fn a_qos_counts_before_a_partition_and_a_partition_before_the_file() {
     let limit = |qos: &str, partition: &str, user: &str, user_id| {
         let job = Job { qos: qos.to_owned(), partition: partition.to_owned(), user_id, ..Job::default() };
         let job = Job { user: user.to_owned(), ..told(job).job };
-        rules.of(&Running { job, is_batch: true }).map(|rule| (rule.limit, rule.action))
+        rules.of(&Running { job, ..told(Job::default()) }).map(|rule| (rule.limit, rule.action))
     };
     let (requeue, cancel) = (IdleAction::Requeue, IdleAction::Cancel);
     for (qos, partition, user, user_id, expected) in [
@@ -32,6 +32,26 @@ fn a_qos_counts_before_a_partition_and_a_partition_before_the_file() {
     assert!(Rules::parse("").unwrap().are_none());
     assert!(Rules::parse("QOS=q IdleLimit=off\nIdleLimit=off\n").unwrap().are_none());
     assert!(!rules.are_none());
+}
+
+#[test]
+fn nobody_ends_while_the_name_service_is_down_if_the_exempt_have_names() {
+    for (exempt, user, has_rule) in [
+        ("root,2009", "alice", true),
+        ("root,2009", "2001", false),
+        ("root,2009", "nobody", false),
+        ("root,2009", "", false),
+        ("2009", "2001", true),
+        ("2001", "2001", false),
+    ] {
+        let rules = Rules::parse(&format!("{RULE}IdleExemptUsers={exempt}\n")).unwrap();
+        let mut told = told(Job::default());
+        (told.job.user, told.job.user_id) = (user.to_owned(), 2001);
+        assert_eq!(rules.of(&told).is_some(), has_rule, "{exempt} {user}");
+    }
+    let mut told = told(Job::default());
+    (told.job.user, told.job.user_id) = ("2001".to_owned(), 2001);
+    assert!(Rules::parse(RULE).unwrap().of(&told).is_some());
 }
 
 #[test]
@@ -64,7 +84,6 @@ fn a_mistake_names_the_key_its_value_and_what_is_allowed() {
             "line 1: IdleAction can't be 'kill'; allowed is warn, requeue or cancel".to_owned(),
         ),
         ("IdleGrace=x", "line 1: IdleGrace can't be 'x'; allowed is a time such as 1:00:00".to_owned()),
-        ("IdleNotify=sms", "line 1: IdleNotify can't be 'sms'; allowed is output, mail or both".to_owned()),
         ("QOS=q IdleWarn=60", "line 1: IdleWarn needs IdleLimit".to_owned()),
         ("IdleLimit=60", "IdleLimit needs IdleWarn".to_owned()),
         ("IdleAction=cancel", "IdleAction needs IdleLimit".to_owned()),
@@ -89,7 +108,7 @@ fn every_name_is_a_key_of_this_part() {
             count += 1;
         }
     }
-    assert_eq!(count, 6 + 4 + 4);
+    assert_eq!(count, 5 + 4 + 4);
 }
 
 #[test]

@@ -44,27 +44,110 @@ fn commands<T>(
         if !refused.is_empty() && line.contains(refused) {
             return Err("Requested operation is presently disabled for job 7".to_owned());
         }
-        Ok("MailProg = /bin/mail\n".to_owned())
+        Ok(String::new())
     };
     let result = act(&mut ask);
     (all, result)
 }
 
 #[test]
-fn a_line_in_the_output_or_mail_tells_the_user() {
-    let job = told(Job { name: "7".to_owned(), ..Job::default() });
-    let (output, mail) = ("scontrol notify 7 note", ["scontrol show config", "/bin/mail -s note alice"]);
-    let said = |notify, refused: &str| {
-        let (all, result) = commands(refused, |ask| tell(&job, "note", notify, ask));
-        (all, result.is_ok())
+fn a_line_in_the_output_tells_the_user() {
+    let job = told(Job::default());
+    let line = vec!["scontrol notify 7 note".to_owned()];
+    assert_eq!(commands("", |ask| tell(&job, "note", ask)), (line, Ok(())));
+    assert!(commands("notify", |ask| tell(&job, "note", ask)).1.is_err());
+}
+
+/// What runs of an idle job each minute do: the commands, without their notes; the steps; and the failures. `answer`
+/// says what a command prints; the second argument says in which minutes nothing can be kept.
+fn runs_of(
+    minutes: u64,
+    full: &[u64],
+    mut answer: impl FnMut(&str, u64) -> Result<String, String>,
+) -> (Vec<(u64, String)>, Vec<One>, Vec<String>) {
+    let rules = Rules::parse(RULE).unwrap();
+    let (mut disk, mut all, mut ones, mut failures) = (None, Vec::new(), Vec::new(), Vec::new());
+    for minute in 0..=minutes {
+        let known: Vec<History> = disk.iter().cloned().collect();
+        let mut job = |_| Ok(runs());
+        let mut ask = |program: &str, arguments: &[&str]| {
+            let line = [program, arguments[0]].join(" ");
+            all.push((minute, line.clone()));
+            answer(&line, minute)
+        };
+        let mut write = |history: &History| {
+            if full.contains(&minute) {
+                return Err("no space left".to_owned());
+            }
+            disk = Some(history.clone());
+            Ok(())
+        };
+        let (job, ask, write): (_, act::Ask, _) = (&mut job, &mut ask, &mut write);
+        let (node, is_dry) = ("n1".to_owned(), false);
+        let mut run = Run { node, is_dry, job, ask, write, failures: Vec::new(), all: Vec::new() };
+        run.each(&known, &[look(Usage::Idle)], &rules, &at(minute * 60));
+        ones.append(&mut run.all);
+        failures.append(&mut run.failures);
+    }
+    all.retain(|(_, line)| line != "scontrol show");
+    (all, ones, failures)
+}
+
+fn line(minute: u64, text: &str) -> (u64, String) {
+    (minute, text.to_owned())
+}
+
+#[test]
+fn an_end_that_is_refused_is_tried_again_and_told_once() {
+    let refused = |line: &str, _| {
+        if line.starts_with("scancel") { Err("refused".to_owned()) } else { Ok(String::new()) }
     };
-    assert_eq!(said(IdleNotify::Output, ""), (vec![output.to_owned()], true));
-    assert_eq!(said(IdleNotify::Mail, ""), (mail.map(str::to_owned).to_vec(), true));
-    assert_eq!(said(IdleNotify::Both, "").0.len(), 3);
-    assert!(said(IdleNotify::Both, "notify").1 && said(IdleNotify::Both, "mail").1, "one is enough");
-    assert!(!said(IdleNotify::Output, "notify").1 && !said(IdleNotify::Mail, "mail").1);
-    let odd = Running { job: Job { user: "-x".to_owned(), ..job.job.clone() }, ..job.clone() };
-    assert!(tell(&odd, "note", IdleNotify::Mail, &mut |_, _| Ok(String::new())).is_err());
+    let (lines, ones, failures) = runs_of(22, &[], refused);
+    let told = [10, 15, 20].map(|minute| line(minute, "scontrol notify"));
+    let tried = [20, 21, 22].map(|minute| line(minute, "scancel 7"));
+    let mut expected = [told, tried].concat();
+    expected.sort_by_key(|(minute, _)| *minute);
+    assert_eq!(lines, expected);
+    assert_eq!((failures.len(), ones.last().map(|one| one.warned)), (3, Some(2)));
+}
+
+#[test]
+fn nobody_is_told_what_the_next_run_would_not_know() {
+    let (lines, _, failures) = runs_of(21, &[10, 11], |_, _| Ok(String::new()));
+    let expected = [(12, "scontrol notify"), (17, "scontrol notify")];
+    assert_eq!(lines, expected.map(|(minute, text)| line(minute, text)));
+    assert_eq!(failures, ["job 7: no space left"; 2]);
+    // One that dies after the line, or before it.
+    let mut steps = Vec::new();
+    let dies = |line: &str, minute| {
+        steps.push(minute);
+        if line == "scontrol notify" && minute == 10 { Err("it died".to_owned()) } else { Ok(String::new()) }
+    };
+    let (lines, ones, _) = runs_of(11, &[], dies);
+    assert_eq!(lines, [line(10, "scontrol notify"), line(11, "scontrol notify")]);
+    assert_eq!(ones.last().map(|one| (one.idle, one.warned)), Some((660, 1)));
+}
+
+#[test]
+fn a_job_of_scrontab_is_only_warned() {
+    let record = |more: &str| {
+        format!("JobId=7 JobName=x\n   UserId=alice(2001) GroupId=x\n   {more}Requeue=1\n   Command=x\n")
+    };
+    let ends = |said: &str| {
+        let answer =
+            |line: &str, _| Ok(if line == "scontrol show" { said.to_owned() } else { String::new() });
+        let (lines, ones, failures) = runs_of(20, &[], answer);
+        assert!(failures.is_empty(), "{failures:?}");
+        (lines.len(), ones.last().unwrap().step)
+    };
+    assert_eq!(ends(&record("CronJob=Yes ")), (2, Step::Over));
+    assert_eq!(ends(&record("")), (4, Step::End(IdleAction::Cancel)));
+    // A user's text.
+    let forged = record("").replace("JobName=x", "JobName=x\n   UserId=x\n   CronJob=Yes");
+    assert_eq!(ends(&forged), (4, Step::End(IdleAction::Cancel)));
+    let silent =
+        |line: &str, _| if line == "scontrol show" { Err("late".to_owned()) } else { Ok(String::new()) };
+    assert_eq!(runs_of(10, &[], silent).0, []);
 }
 
 #[test]

@@ -156,7 +156,8 @@ fn what_uses_a_gpu_makes_its_job_busy_or_all() {
     assert_eq!(busy(&[(10, 30), (11, 1)], None), Some(vec![7, 8]));
     assert_eq!(busy(&[(10, 0), (11, 0)], Some(0)), nobody);
     assert_eq!(busy(&[(10, 0), (11, 0)], Some(5)), all, "the driver lays it to nobody");
-    assert_eq!(busy(&[(10, 0), (12, 90)], Some(90)), nobody, "one that belongs to nobody");
+    assert_eq!(busy(&[(10, 0), (12, 90)], Some(90)), all, "a foreign one, which may be the job's user's");
+    assert_eq!(busy(&[(10, 30), (12, 1)], Some(31)), all, "the same beside a job's own");
     assert_eq!(busy(&[(13, 90)], Some(90)), all, "an MPS server, which works for any of them");
     assert_eq!(busy(&[(99, 90)], Some(0)), all, "one that is gone");
     assert_eq!(busy(&[(10, 0)], None), None);
