@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 #
 # What a package's scripts and packaging/install tell systemd about the timers gpushare-metrics, gpushare-guard and
-# gpushare-idle and their services. Nothing switches a timer on but an administrator. Where no systemd runs (a container, a chroot), only
-# files are changed. PREFIX is the directory of the programs. For bash.
+# gpushare-idle and their services. Nothing switches a timer on but an administrator. Where no systemd runs (a
+# container, a chroot), only files are changed. PREFIX is the directory of the programs. For bash.
 
 units=(gpushare-{metrics,guard,idle}.{timer,service})
 

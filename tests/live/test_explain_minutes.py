@@ -81,6 +81,11 @@ def test_used_minutes_decay_and_the_job_then_starts(jobs):
     assert jobs.ok("cat /tmp/once/log").count("-q spent") == 1, "accounting is asked once"
     asked = jobs.ok(["gpushare", "explain", "--", "--qos=spent", "-t1", "--gres=gpu:a40:1"], "bob")
     assert "note: spent has used" in asked, asked
+    # Without accounting it is unknown who used them, and the limit is told all the same.
+    jobs.ok("mkdir /tmp/none")
+    jobs.write("/tmp/none/sacct", "#!/bin/sh\nexit 1\n", 755)
+    asked = jobs.ok("PATH=/tmp/none:$PATH gpushare explain -- --qos=spent -t1 --gres=gpu:a40:1", "bob")
+    assert "note: spent has used" in asked and "alice" not in asked, asked
     mine = jobs.ok(["gpushare", "mine"], "bob")
     assert re.search(r"QOS 'spent', all its jobs: 1\d\d of 100 minutes of a40s used", mine), mine
     jobs.wait(lambda: jobs.state(job) in ("RUNNING", "COMPLETED"), "enough to decay", 300)

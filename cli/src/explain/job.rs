@@ -289,7 +289,8 @@ pub fn above(job: Above, (snapshot, qoses): Site) -> Result<Vec<Beyond>, Program
     }
     let (known, _) = records::read(&row, snapshot)?;
     let mut limits = limits::concerning(&row, &known, &[]);
-    spent::add_users(&mut limits, &known, snapshot)?;
+    // The limits count even if accounting doesn't say who used the minutes.
+    let _ = spent::add_users(&mut limits, &known, snapshot);
     let is_said = |limit: &&Limit| is_warned && limit.is_of_qos && limit.tres.starts_with("gres/");
     // The flag of either QOS makes Slurm test all limits for the job alone (Slurm: `acct_policy_validate`).
     let denies = known.qoses.iter().any(|record| record.denies(snapshot.qoses().unwrap_or_default()));

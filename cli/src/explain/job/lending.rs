@@ -5,7 +5,7 @@ use gpushare_qos::config::lending::is_on;
 use gpushare_qos::config::value::{Value, text};
 use gpushare_qos::lending::{Loan, loans as all_loans};
 use gpushare_qos::{check, usage};
-use gpushare_slurm_run::{ProgramError, Snapshot, ask};
+use gpushare_slurm_run::{ProgramError, Snapshot};
 use gpushare_slurm_text::Partition;
 use gpushare_slurm_text::assoc_mgr::QOSES;
 use gpushare_slurm_text::limits::{ASSOCIATIONS, Associations};
@@ -73,7 +73,7 @@ pub fn loans(qoses: &[ManagedQos], snapshot: &Snapshot) -> Result<Vec<Loan>, Pro
     if !is_on(qoses) {
         return Ok(Vec::new());
     }
-    let usages = usage::read(&ask(QOSES.0, QOSES.1)?);
+    let usages = usage::read(&snapshot.ask(QOSES.0, QOSES.1)?);
     Ok(all_loans(qoses, &usages, &check::gpus(snapshot.nodes().unwrap_or_default())))
 }
 

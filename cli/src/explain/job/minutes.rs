@@ -147,13 +147,13 @@ impl Rules {
         } else if tests_job && all > limit {
             Verdict::Waits { for_more: all - limit }
         } else if is_all_used {
-            Verdict::Waits { for_more: used - limit + 1 }
+            Verdict::Waits { for_more: (used - limit).saturating_add(1) }
         } else {
             Verdict::Fits
         };
         if let (true, Verdict::Waits { .. }) = (is_of_used, verdict) {
             minutes.reset.clone_from(&self.reset);
-            let most = if self.safe { limit.checked_sub(minutes.kept + asks) } else { Some(limit) };
+            let most = if self.safe { limit.checked_sub(minutes.kept.saturating_add(asks)) } else { Some(limit) };
             // Even where the job needs nothing, less than the limit must be used.
             let most = most.map(|most| most.min(limit - 1));
             let decays = decays && self.half_life > 0;
@@ -167,7 +167,7 @@ impl Rules {
 
 /// In how many seconds of so many minutes, rounded down, only `most` are left.
 fn until(half_life: u64, used: u64, most: u64) -> u64 {
-    let number = |minutes: u64| f64::from(u32::try_from(minutes + 1).unwrap_or(u32::MAX));
+    let number = |minutes: u64| f64::from(u32::try_from(minutes.saturating_add(1)).unwrap_or(u32::MAX));
     // Slurm's decay_factor is 1 - 0.693 / half_life.
     let half_lives = log2(number(used) / number(most)) * (std::f64::consts::LN_2 / 0.693);
     let seconds = half_lives.max(0.0) * f64::from(u32::try_from(half_life).unwrap_or(u32::MAX));

@@ -41,7 +41,7 @@ fn free(limit: &Limit, more: &str, for_more: u64) -> String {
     let Some(Minutes { kept, enough_in, reset, .. }) = of_used else {
         return format!("{amount}{more} {} free", if one { "is" } else { "are" });
     };
-    let is_kept = kept + limit.asks > limit.limit;
+    let is_kept = kept.saturating_add(limit.asks) > limit.limit;
     let kept = if *kept > 0 { format!(" ({kept} are reserved for running jobs)") } else { String::new() };
     match (enough_in, reset.as_str()) {
         (Some(seconds), _) => {
