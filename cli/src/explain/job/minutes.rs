@@ -153,7 +153,8 @@ impl Rules {
         };
         if let (true, Verdict::Waits { .. }) = (is_of_used, verdict) {
             minutes.reset.clone_from(&self.reset);
-            let most = if self.safe { limit.checked_sub(minutes.kept.saturating_add(asks)) } else { Some(limit) };
+            let most =
+                if self.safe { limit.checked_sub(minutes.kept.saturating_add(asks)) } else { Some(limit) };
             // Even where the job needs nothing, less than the limit must be used.
             let most = most.map(|most| most.min(limit - 1));
             let decays = decays && self.half_life > 0;
