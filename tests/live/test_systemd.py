@@ -329,7 +329,8 @@ def test_servers_of_a_dead_daemon_go_on_and_keep_its_name(node):
         said = prolog(node, 902)
         assert len(said) == 2 and "the earlier daemon is dead" in said[1], said
         name = re.search(r", unit (\S+)$", said[0]).group(1)
-        assert re.fullmatch(rf"{UNIT}-\d+", name) and units(node)[name] == holder(node)
+        assert re.fullmatch(rf"{UNIT}-\d+", name), said
+        node.wait(lambda: units(node).get(name) == holder(node), "systemd to find the daemon")
         assert lives(node, server), "its server was ended under a job"
         assert opened(node, 0) == (gpus(0), OWN_ONLY)
         epilog(node, 901)
