@@ -1,40 +1,54 @@
-//! On cgroup v1, a child of slurmstepd that opens the job's GPU again if the step ends before its fence is up, in
-//! whatever way. Slurm closes that GPU for the whole job when it starts a step, long before the hook that puts up the
-//! fence: without the child, the job's other steps could never open it again.
+//! On cgroup v1: what opens the job's GPU again if a step ends before its fence is up, in whatever way. Slurm closes that
+//! GPU for the whole job when it starts a step, long before the hook that puts up the fence: otherwise the job's other
+//! steps could never open it again.
 //!
-//! The child waits at a pipe. It is told when the fence is up, or sees that slurmstepd is gone; then it ends.
+//! A step that ends by itself does it ([`Mender::mend`]). For one that is killed, the extern step's slurmstepd, which
+//! lives as long as the job, has a child ([`Watch`]): each step connects to its socket, and says when its fence is up. If
+//! the connection closes without that, the child opens the GPU.
 
-use std::fs::File;
-use std::io::{self, PipeWriter, Read, Write};
-use std::os::fd::OwnedFd;
+use std::io::{self, Read, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
+use std::{fs, process};
 
 use super::v1::{self, RuleError};
+use crate::config::RUN_DIR;
 use crate::gpu::DeviceNumber;
-use crate::unix::{self, Side};
+use crate::unix::{self, Side, To};
 
-/// What is to be opened again, and the child that does it.
+/// What is to be opened again: the job's directory in the devices hierarchy, and the devices.
+#[derive(Clone, Debug)]
+pub struct Closed {
+    /// The directory.
+    pub job: PathBuf,
+    /// The devices of the job's GPU.
+    pub devices: Vec<DeviceNumber>,
+}
+
+impl Closed {
+    fn open(&self) -> Result<(), RuleError> {
+        self.devices.iter().try_for_each(|device| v1::open(&self.job, *device))
+    }
+}
+
+/// What a step has until its fence is up.
 #[derive(Debug)]
 pub struct Mender {
-    job: PathBuf,
-    devices: Vec<DeviceNumber>,
-    child: Option<(PipeWriter, u32)>,
+    closed: Closed,
+    watched: Option<UnixStream>,
 }
 
 impl Mender {
-    /// Starts the child. `job` is the job's directory in the devices hierarchy. If no child can be made, only a
-    /// slurmstepd that ends by itself opens the GPU again.
-    pub fn start(job: PathBuf, devices: Vec<DeviceNumber>) -> Mender {
-        let child = split(&job, &devices).ok();
-        Mender { job, devices, child }
+    /// Without the extern step's child, only a step that ends by itself opens the GPU again.
+    pub fn start(closed: Closed, socket: &Path) -> Mender {
+        Mender { closed, watched: UnixStream::connect(socket).ok() }
     }
 
     /// The fence is up: nothing is to be done any more.
     pub fn dismiss(self) {
-        if let Some((mut pipe, pid)) = self.child {
-            let _ = pipe.write_all(b"\n");
-            drop(pipe);
-            unix::reap(pid);
+        if let Some(mut watched) = self.watched {
+            let _ = watched.write_all(b"\n");
         }
     }
 
@@ -43,30 +57,59 @@ impl Mender {
     /// # Errors
     /// The kernel refuses a rule.
     pub fn mend(self) -> Result<(), RuleError> {
-        let result = mend(&self.job, &self.devices);
+        let result = self.closed.open();
         self.dismiss();
         result
     }
 }
 
-fn split(job: &Path, devices: &[DeviceNumber]) -> io::Result<(PipeWriter, u32)> {
-    let (reader, writer) = io::pipe()?;
-    match unix::fork()? {
-        Side::Parent(pid) => Ok((writer, pid)),
-        Side::Child => {
-            drop(writer);
-            let mut told = File::from(OwnedFd::from(reader));
-            unix::mender::become_mender(&told);
-            if told.read_exact(&mut [0]).is_err() {
-                let _ = mend(job, devices);
+/// The child of an extern step's slurmstepd. It ends with its parent.
+#[derive(Debug)]
+pub struct Watch {
+    socket: PathBuf,
+    child: u32,
+}
+
+/// Where the steps of a job connect.
+pub fn socket(job_id: u32) -> PathBuf {
+    Path::new(RUN_DIR).join(format!("mender-{job_id}"))
+}
+
+impl Watch {
+    /// Starts the child.
+    ///
+    /// # Errors
+    /// The socket can't be made, or no child.
+    pub fn start(closed: &Closed, socket: PathBuf) -> io::Result<Watch> {
+        let _ = fs::remove_file(&socket);
+        let listener = UnixListener::bind(&socket)?;
+        fs::set_permissions(&socket, fs::Permissions::from_mode(0o600))?;
+        let parent = process::id();
+        match unix::fork()? {
+            Side::Parent(child) => Ok(Watch { socket, child }),
+            Side::Child => {
+                unix::mender::become_mender(&listener);
+                if std::os::unix::process::parent_id() == parent {
+                    listener.incoming().flatten().for_each(|step| watch(step, closed));
+                }
+                unix::leave()
             }
-            unix::leave()
         }
+    }
+
+    /// Ends the child.
+    pub fn end(self) {
+        let _ = fs::remove_file(self.socket);
+        let _ = unix::kill(To::Process(self.child));
+        unix::reap(self.child);
     }
 }
 
-fn mend(job: &Path, devices: &[DeviceNumber]) -> Result<(), RuleError> {
-    devices.iter().try_for_each(|device| v1::open(job, *device))
+/// Steps that start meanwhile wait for their turn, which changes nothing for them.
+fn watch(mut step: UnixStream, closed: &Closed) {
+    if step.read_exact(&mut [0]).is_err() {
+        let _ = closed.open();
+    }
 }
 
 #[cfg(test)]
@@ -75,39 +118,53 @@ mod tests {
     use crate::fake::gpu;
     use std::time::{Duration, Instant};
 
-    /// A job's directory, and what its step may open.
-    fn job() -> (tempfile::TempDir, impl Fn() -> String) {
-        let job = tempfile::tempdir().unwrap();
-        let step = job.path().join("step_0");
-        std::fs::create_dir(&step).unwrap();
-        for folder in [job.path(), &step] {
-            std::fs::write(folder.join("devices.allow"), "").unwrap();
+    /// A job's directory, a socket, and what its step may open.
+    fn job() -> (tempfile::TempDir, Closed, PathBuf, impl Fn() -> String) {
+        let folder = tempfile::tempdir().unwrap();
+        let job = folder.path().join("job_7");
+        let step = job.join("step_0");
+        fs::create_dir_all(&step).unwrap();
+        for cgroup in [&job, &step] {
+            fs::write(cgroup.join("devices.allow"), "").unwrap();
         }
-        (job, move || std::fs::read_to_string(step.join("devices.allow")).unwrap())
+        let socket = folder.path().join("socket");
+        let closed = Closed { job, devices: vec![gpu(1).number] };
+        (folder, closed, socket, move || fs::read_to_string(step.join("devices.allow")).unwrap())
     }
 
-    fn start(job: &Path) -> Mender {
-        Mender::start(job.to_owned(), vec![gpu(1).number])
+    fn wait_for(what: impl Fn() -> bool) {
+        let until = Instant::now() + Duration::from_secs(20);
+        while !what() && Instant::now() < until {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        assert!(what());
     }
 
     #[test]
     fn the_gpu_is_opened_again_unless_the_fence_is_up() {
-        let (folder, allowed) = job();
-        start(folder.path()).dismiss();
+        let (_folder, closed, socket, allowed) = job();
+        // Nobody watches: the extern step may be gone.
+        Mender::start(closed.clone(), &socket).dismiss();
         assert_eq!(allowed(), "");
-        start(folder.path()).mend().unwrap();
+        Mender::start(closed, &socket).mend().unwrap();
         assert_eq!(allowed(), "c 195:1 rwm");
     }
 
     #[test]
-    fn it_is_opened_again_by_itself_if_nobody_lives_who_could() {
-        let (folder, allowed) = job();
-        // As at a SIGKILL: the pipe is closed, and nothing is said.
-        drop(start(folder.path()));
-        let until = Instant::now() + Duration::from_secs(20);
-        while allowed().is_empty() && Instant::now() < until {
-            std::thread::sleep(Duration::from_millis(5));
-        }
-        assert_eq!(allowed(), "c 195:1 rwm");
+    fn it_is_opened_again_for_a_step_that_is_killed() {
+        let (_folder, closed, socket, allowed) = job();
+        let watch = Watch::start(&closed, socket.clone()).unwrap();
+        assert_eq!(socket.metadata().unwrap().permissions().mode() & 0o777, 0o600);
+        let [done, killed] = [(); 2].map(|()| Mender::start(closed.clone(), &socket));
+        assert!(done.watched.is_some() && killed.watched.is_some());
+        done.dismiss();
+        // Both in one: the second is looked at after the first.
+        let third = Mender::start(closed, &socket);
+        assert_eq!(allowed(), "");
+        drop(killed);
+        wait_for(|| allowed() == "c 195:1 rwm");
+        third.dismiss();
+        watch.end();
+        assert!(!socket.exists());
     }
 }

@@ -7,12 +7,12 @@ use std::sync::Arc;
 
 use gpushare_node::fence::bpf::Bpf;
 use gpushare_node::fence::locate::{StepCgroup, step_cgroup, usual_step_cgroup, v1_job};
-use gpushare_node::fence::mend::Mender;
+use gpushare_node::fence::mend::Closed;
 use gpushare_node::fence::owner::Folders;
 use gpushare_node::fence::v1;
 use gpushare_node::fence::v2::early::{self, Early};
 use gpushare_node::fence::{Fence, v2};
-use gpushare_node::gpu::Device;
+use gpushare_node::gpu::{Device, Gpu};
 use gpushare_slurm::daemon::USERS_OWN_CGROUPS;
 
 use crate::error::{CgroupError, FindError};
@@ -87,12 +87,13 @@ impl Known {
     }
 }
 
-/// Runs in `init`, for a fence that opens what Slurm closes: on v1, sees to it that the job's other steps can open that
-/// again if this step never puts up its fence.
-pub fn mender(fence: &Fence) -> Option<Mender> {
+/// Runs in `init`, for a job whose fences open what Slurm closes: on v1, what Slurm closes for the whole job when it
+/// starts a step.
+pub fn closed_by_slurm(own: &[Gpu]) -> Option<Closed> {
     let (cgroup, mounts) = texts().ok()?;
     let (_, job) = v1_job(&cgroup, &mounts)?;
-    Some(Mender::start(job, fence.open.iter().map(|device| device.number).collect()))
+    let open = Fence::around(own, Vec::new()).open;
+    Some(Closed { job, devices: open.iter().map(|device| device.number).collect() })
 }
 
 impl StepFence {

@@ -38,7 +38,7 @@ use gpushare_node::environment::agree::{SHARD_MEMORY, agree};
 use gpushare_node::environment::inherited::{inherited, misleading};
 use gpushare_node::fence::Fault;
 use gpushare_node::fence::access;
-use gpushare_node::fence::mend::Mender;
+use gpushare_node::fence::mend::{Mender, Watch};
 use gpushare_node::ledger::{Entry, Ledger, Locked, Witness, extern_step};
 use gpushare_node::memory::{self, Limited};
 use gpushare_node::mps::Reach;
@@ -72,6 +72,9 @@ static WITNESS: Mutex<Option<Witness>> = Mutex::new(None);
 
 /// Opens the job's GPU again if this step ends without its fence.
 static MENDER: Mutex<Option<Mender>> = Mutex::new(None);
+
+/// In the extern step: does it for steps that are killed.
+static WATCH: Mutex<Option<Watch>> = Mutex::new(None);
 
 fn witness() -> Option<Witness> {
     *WITNESS.lock()
@@ -111,7 +114,7 @@ fn init(step: Step, arguments: &[Vec<u8>]) -> ReturnCode {
                 return ReturnCode::Failure;
             }
         }
-        *MENDER.lock() = state.take_mender();
+        (*MENDER.lock(), *WATCH.lock()) = state.take_menders();
         ReturnCode::Success
     })
 }
@@ -306,6 +309,9 @@ fn exit(step: Step, _arguments: &[Vec<u8>]) -> ReturnCode {
         && let Err(error) = mender.mend()
     {
         log::error!("spank/gpushare: job {}: {error}", step.job_id().unwrap_or(0));
+    }
+    if let Some(watch) = WATCH.lock().take() {
+        watch.end();
     }
     ReturnCode::Success
 }

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use gpushare_node::config::{self, NodeConfig, Placement};
 use gpushare_node::environment;
 use gpushare_node::fence::Fence;
-use gpushare_node::fence::mend::Mender;
+use gpushare_node::fence::mend::{Mender, Watch, socket};
 use gpushare_node::gpu::foreign::Foreign;
 use gpushare_node::gpu::{Gpu, Roots};
 use gpushare_node::ledger::{Entry, Holding, Ledger, LedgerError, Witness};
@@ -19,7 +19,7 @@ use gpushare_slurm::daemon;
 use gpushare_slurm::shared_page::SharedPage;
 use gpushare_slurm::spank::{Kind, Step};
 
-use crate::cgroup::{Known, StepFence, mender};
+use crate::cgroup::{Known, StepFence, closed_by_slurm};
 use crate::error::{Refused, RulesError, StepError};
 use crate::heal;
 
@@ -62,6 +62,8 @@ pub struct Prepared {
     fence: Option<(Vec<Gpu>, Fence)>,
     /// Opens the job's GPU again if this fence never comes.
     mender: Option<Mender>,
+    /// In the extern step: does it for steps that are killed.
+    watch: Option<Watch>,
 }
 
 /// A step with a fence.
@@ -112,9 +114,10 @@ impl StepState {
         !matches!(self, StepState::Configured(Ok(config), ..) if config.placement == Placement::Off)
     }
 
-    /// What opens the job's GPU again if this step never puts up its fence.
-    pub fn take_mender(&mut self) -> Option<Mender> {
-        if let StepState::Configured(_, prepared) = self { prepared.mender.take() } else { None }
+    /// What opens the job's GPU again if this step, or another one of the job, never puts up its fence.
+    pub fn take_menders(&mut self) -> (Option<Mender>, Option<Watch>) {
+        let StepState::Configured(_, prepared) = self else { return (None, None) };
+        (prepared.mender.take(), prepared.watch.take())
     }
 
     /// Whether Slurm gave the step GPUs, which it then names itself; only until the step is read.
@@ -158,8 +161,10 @@ impl StepState {
         {
             (prepared.reach, prepared.is_healed) = heal::daemon(config, entry, step);
         }
-        let opens = entry.as_ref().is_some_and(|entry| widens(config, entry));
+        let opens = entry.as_ref().filter(|entry| widens(config, entry));
+        let closed = opens.and_then(|entry| closed_by_slurm(&entry.gpus));
         if step.kind() == Kind::Extern {
+            prepared.watch = closed.and_then(|closed| Watch::start(&closed, socket(job_id)).ok());
             // No program of the user's needs a GPU here before the final fence, and none gets one if that fails.
             if entry.is_some() || closes || config.closes_without_entry() {
                 prepared.known.close(&fence_around(config, &[])?)?;
@@ -172,7 +177,7 @@ impl StepState {
             _ => return Ok(()),
         };
         let fence = fence_around(config, &own)?;
-        prepared.mender = if opens { mender(&fence) } else { None };
+        prepared.mender = closed.map(|closed| Mender::start(closed, &socket(job_id)));
         prepared.known.close(&fence)?;
         prepared.fence = Some((own, fence));
         Ok(())
