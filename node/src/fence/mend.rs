@@ -1,10 +1,10 @@
-//! On cgroup v1: what opens the job's GPU again if a step ends before its fence is up, in whatever way. Slurm closes that
-//! GPU for the whole job when it starts a step, long before the hook that puts up the fence: otherwise the job's other
-//! steps could never open it again.
+//! On cgroup v1: what opens the job's GPU again if a step ends before its fence is up, in whatever way. Slurm closes
+//! that GPU for the whole job when it starts a step, long before the hook that puts up the fence: otherwise the job's
+//! other steps could never open it again.
 //!
 //! A step that ends by itself does it ([`Mender::mend`]). For one that is killed, the extern step's slurmstepd, which
-//! lives as long as the job, has a child ([`Watch`]): each step connects to its socket, and says when its fence is up. If
-//! the connection closes without that, the child opens the GPU.
+//! lives as long as the job, has a child ([`Watch`]): each step connects to its socket, and says when its fence is up.
+//! If the connection closes without that, the child opens the GPU.
 
 use std::io::{self, Read, Write};
 use std::os::unix::fs::PermissionsExt;
