@@ -6,5 +6,6 @@
 #![forbid(unsafe_code)]
 
 fn main() {
-    gpushare_prolog::epilog("gpushare-epilog");
+    gpushare_logger::start("gpushare-epilog");
+    gpushare_prolog::epilog();
 }

@@ -1,4 +1,5 @@
-//! The work of gpushare-prolog and gpushare-epilog, which always exit with 0. `report` reports what they did.
+//! The work of gpushare-prolog and gpushare-epilog, which always exit with 0. `report` reports what they did, to its
+//! caller's log.
 #![forbid(unsafe_code)]
 
 use std::path::Path;
@@ -33,29 +34,27 @@ const LAST_LOCK_WAIT: Duration = Duration::from_secs(2);
 pub fn prolog(program: &'static str) {
     // Of slurmd: the work's own parent is this process.
     let caller = std::os::unix::process::parent_id();
-    run(program, false, || place(caller), |why| give_up(&format!("{program}: {why}")));
+    run(false, || place(caller), |why| give_up(&format!("{program}: {why}")));
 }
 
 /// Starts the MPS daemon of a job again, which has ended although the job runs. Needs `SLURM_JOB_ID`.
-pub fn heal(program: &'static str) {
-    run(program, false, restart_daemon, |_| Ok(()));
+pub fn heal() {
+    run(false, restart_daemon, |_| Ok(()));
 }
 
 /// Takes a job's GPU back. Needs the environment of slurmd's epilog.
-pub fn epilog(program: &'static str) {
+pub fn epilog() {
     // A child would take as long as the work, which is then in files of root's in /run alone.
-    run(program, Ledger::system().is_alone(), release, |_| Ok(()));
+    run(Ledger::system().is_alone(), release, |_| Ok(()));
 }
 
 /// Runs a program's work, in a child process if it isn't `alone`: it may hang or die, and `unfinished` gets the reason.
 /// Any exit status other than 0, such as that of a panic, would make slurmd drain the node.
 fn run(
-    program: &'static str,
     alone: bool,
     work: impl FnOnce() -> Result<(), WorkError> + std::panic::UnwindSafe,
     unfinished: impl FnOnce(&Unfinished) -> Result<(), WorkError>,
 ) {
-    report::start(program);
     gpushare_node::keep_files_private();
     let work = || match std::panic::catch_unwind(work) {
         Ok(result) => report::failure(result),

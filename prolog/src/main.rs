@@ -6,11 +6,14 @@
 //! syslog, as one line.
 #![forbid(unsafe_code)]
 
+const NAME: &str = "gpushare-prolog";
+
 fn main() {
+    gpushare_logger::start(NAME);
     // slurmd passes no arguments; spank_gpushare.so does.
     if std::env::args_os().nth(1).is_some_and(|word| word == "heal") {
-        gpushare_prolog::heal("gpushare-prolog");
+        gpushare_prolog::heal();
     } else {
-        gpushare_prolog::prolog("gpushare-prolog");
+        gpushare_prolog::prolog(NAME);
     }
 }

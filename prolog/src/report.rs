@@ -1,56 +1,12 @@
-//! How prolog and epilog report: one line per event, to syslog (facility daemon) and to stderr, for slurmd or for a
-//! person who runs them by hand. They don't wait for a syslog that doesn't read: with the usual blocking client, a
-//! stopped journald would stop every job that has a share.
+//! How prolog and epilog report: one line per event. `error!` is what an administrator must act on, `info!` what was
+//! done.
 
 use std::fmt::Display;
-use std::io::Write;
-use std::os::unix::net::UnixDatagram;
 
 use gpushare_node::job::listed;
 use gpushare_node::ledger::{Entry, Holding};
 use gpushare_node::mps::{Ended, How, MpsError, Started, UNREAD};
 use gpushare_node::place::{Notice, Placed};
-use log::{Level, LevelFilter, Log, Metadata, Record};
-
-/// syslog's number for the facility daemon (syslog(3)).
-const DAEMON: u8 = 3 << 3;
-
-/// The program that reports.
-struct Report {
-    program: &'static str,
-}
-
-/// Makes the macros of `log` report, with this program's name. `error!` is what an administrator must act on, `info!`
-/// what was done.
-pub fn start(program: &'static str) {
-    let _ = log::set_logger(Box::leak(Box::new(Report { program })));
-    log::set_max_level(LevelFilter::Info);
-}
-
-impl Log for Report {
-    fn enabled(&self, _: &Metadata) -> bool {
-        true
-    }
-
-    fn log(&self, record: &Record) {
-        let (program, line) = (self.program, record.args());
-        // syslog's numbers for err and info.
-        let severity = if record.level() == Level::Error { 3 } else { 6 };
-        // Both may be missing: syslog in a small container, and stderr if it is closed. There is no third place to
-        // report that.
-        let _ = std::io::stderr().write_all(format!("{program}: {line}\n").as_bytes());
-        let message = format!("<{}>{program}[{}]: {line}", DAEMON | severity, std::process::id());
-        let _ = to_syslog(message.as_bytes());
-    }
-
-    fn flush(&self) {}
-}
-
-fn to_syslog(message: &[u8]) -> std::io::Result<usize> {
-    let socket = UnixDatagram::unbound()?;
-    socket.set_nonblocking(true)?;
-    socket.send_to(message, "/dev/log")
-}
 
 /// Reports why the work for a job is not done, if so; in one line that names the job.
 pub fn failure(result: Result<(), impl Display>) {

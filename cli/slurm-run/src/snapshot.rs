@@ -1,6 +1,6 @@
 //! What slurmctld and slurmdbd say while one command runs: asked when it is needed, and each question once.
 
-use std::cell::{OnceCell, RefCell};
+use std::cell::RefCell;
 use std::collections::HashMap;
 use std::rc::Rc;
 
@@ -9,6 +9,7 @@ use gpushare_slurm_text::node::{self, ALL_NODES};
 use gpushare_slurm_text::partition::{self, PARTITIONS};
 use gpushare_slurm_text::settings::SETTINGS;
 use gpushare_slurm_text::{Node, Partition, Qos, Question, Settings};
+use once_cell::unsync::OnceCell;
 
 use super::ProgramError;
 use super::run::ask;
@@ -29,7 +30,7 @@ impl Snapshot {
     /// # Errors
     /// slurmctld doesn't answer.
     pub fn partitions(&self) -> Result<&[Partition], ProgramError> {
-        once(&self.partitions, || Ok(partition::read(&text(PARTITIONS)?))).map(Vec::as_slice)
+        self.partitions.get_or_try_init(|| Ok(partition::read(&text(PARTITIONS)?))).map(Vec::as_slice)
     }
 
     /// The database's QOSes.
@@ -37,7 +38,7 @@ impl Snapshot {
     /// # Errors
     /// slurmdbd doesn't answer.
     pub fn qoses(&self) -> Result<&[Qos], ProgramError> {
-        once(&self.qoses, || Ok(limits::qoses(&text(QOSES)?))).map(Vec::as_slice)
+        self.qoses.get_or_try_init(|| Ok(limits::qoses(&text(QOSES)?))).map(Vec::as_slice)
     }
 
     /// All nodes, also those that don't exist yet.
@@ -45,7 +46,7 @@ impl Snapshot {
     /// # Errors
     /// slurmctld doesn't answer.
     pub fn nodes(&self) -> Result<&[Node], ProgramError> {
-        once(&self.nodes, || Ok(node::read(&text(ALL_NODES)?))).map(Vec::as_slice)
+        self.nodes.get_or_try_init(|| Ok(node::read(&text(ALL_NODES)?))).map(Vec::as_slice)
     }
 
     /// The settings that slurmctld uses.
@@ -53,7 +54,7 @@ impl Snapshot {
     /// # Errors
     /// slurmctld doesn't answer.
     pub fn settings(&self) -> Result<&Settings, ProgramError> {
-        once(&self.settings, || Ok(Settings::parse(&text(SETTINGS)?)))
+        self.settings.get_or_try_init(|| Ok(Settings::parse(&text(SETTINGS)?)))
     }
 
     /// What any other question is answered, as by [`super::ask`].
@@ -84,33 +85,9 @@ fn text((program, arguments): Question) -> Result<String, ProgramError> {
     ask(program, arguments).map(|output| String::from_utf8_lossy(&output).into_owned())
 }
 
-fn once<T>(
-    cell: &OnceCell<T>,
-    question: impl FnOnce() -> Result<T, ProgramError>,
-) -> Result<&T, ProgramError> {
-    match cell.get() {
-        Some(known) => Ok(known),
-        None => question().map(|said| cell.get_or_init(|| said)),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_question_is_asked_once_and_again_if_nobody_answered() {
-        let (cell, mut asked) = (OnceCell::new(), 0);
-        assert!(once::<Vec<u8>>(&cell, || Err(ProgramError::Unasked("x"))).is_err());
-        for _ in 0..3 {
-            let found = once(&cell, || {
-                asked += 1;
-                Ok(vec![7])
-            });
-            assert_eq!(*found.unwrap(), [7]);
-        }
-        assert_eq!(asked, 1);
-    }
 
     #[test]
     fn the_same_words_are_asked_once() {

@@ -3,7 +3,7 @@
 //! `Prolog=`. If both exist, the first one places the job, and the second finds it placed.
 //!
 //! It is a separate plugin because slurmd starts that process for every job as soon as plugstack.conf has a plugin with
-//! these hooks. Both hooks always return 0: anything else drains the node.
+//! these hooks. Both hooks always return 0: anything else drains the node. What they did is in slurmd's log.
 #![forbid(unsafe_code)]
 
 use gpushare_slurm::export_spank_job;
@@ -19,5 +19,5 @@ fn prolog() {
 }
 
 fn epilog() {
-    gpushare_prolog::epilog("spank/gpushare-epilog");
+    gpushare_prolog::epilog();
 }
