@@ -110,10 +110,7 @@ pub fn run(arguments: &Arguments) -> Result<Answer, AuditError> {
     let found = settings.and_then(|settings| {
         let mut collector = Collector::new(period);
         let (files, doubts) = logs(&arguments.logs, &settings)?;
-        for file in &files {
-            let clock = Clock { zone: TimeZone::system(), latest: file.written.saturating_add(86_400) };
-            files::lines(&file.path, |line| collector.take(line, &clock))?;
-        }
+        sum(&mut collector, &files)?;
         Ok((collector, files, doubts, settings.get("ClusterName").to_owned()))
     });
     let (mut report, doubts) = match found {
@@ -148,6 +145,32 @@ pub fn run(arguments: &Arguments) -> Result<Answer, AuditError> {
         _ => text::lines(&report),
     };
     Ok(Answer { text, status: u8::from(report.would_be_refused > 0) })
+}
+
+/// For `gpushare report`: how many requests were refused, by account and QOS, according to these logs.
+///
+/// # Errors
+/// A log can't be read, or can't tell that none was refused.
+pub fn refused(paths: &[PathBuf], period: Period) -> Result<Vec<(String, String, u64)>, AuditError> {
+    let mut collector = Collector::new(period);
+    let (files, _) = logs(paths, &Settings::default())?;
+    sum(&mut collector, &files)?;
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let all = collector.forms.iter().filter(|(_, sum)| sum.refused > 0);
+    let found: Vec<_> = all.map(|(form, sum)| (text(&form.account), text(&form.qos), sum.refused)).collect();
+    match collector.doubts(&Loaded::Unknown(String::new())).into_iter().next() {
+        Some(doubt) if found.is_empty() => Err(doubt.into()),
+        _ => Ok(found),
+    }
+}
+
+/// Adds up the lines of files.
+fn sum(collector: &mut Collector, files: &[LogFile]) -> Result<(), FileError> {
+    for file in files {
+        let clock = Clock { zone: TimeZone::system(), latest: file.written.saturating_add(86_400) };
+        files::lines(&file.path, |line| collector.take(line, &clock))?;
+    }
+    Ok(())
 }
 
 /// slurmctld's own settings, or those of slurm.conf if it doesn't answer; and whether it says that it runs with
