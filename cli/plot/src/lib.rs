@@ -24,7 +24,7 @@ pub type PlotError = DrawingAreaErrorKind<std::io::Error>;
 /// One picture.
 #[derive(Clone, Debug, Default)]
 pub struct Chart {
-    /// The text above it.
+    /// The text above it, if it has one.
     pub caption: String,
     /// How many steps of the vertical axis are one GPU.
     pub per_gpu: i64,
@@ -70,8 +70,11 @@ fn times(end: i64) -> Vec<i64> {
 
 fn one(area: &Area, of: &Chart, period: Period) -> Result<(), PlotError> {
     let end = i64::from(period.seconds().max(1));
-    let mut chart = ChartBuilder::on(area)
-        .caption(&of.caption, ("sans-serif", 16))
+    let mut builder = ChartBuilder::on(area);
+    if !of.caption.is_empty() {
+        builder.caption(&of.caption, ("sans-serif", 16));
+    }
+    let mut chart = builder
         .margin(8)
         .margin_right(36)
         .x_label_area_size(28)

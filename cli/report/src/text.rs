@@ -41,7 +41,8 @@ pub fn title(report: &Report) -> String {
 pub fn gpus(report: &Report) -> Table {
     let row = |one: &super::report::Gpus| {
         let sums = [one.allocated, one.idle, one.down, one.planned_down, one.planned, one.reported];
-        [vec![one.gpu_type.clone(), one.gpus.to_string()], sums.map(hours).to_vec()].concat()
+        let name = if one.gpu_type == ANY { "all" } else { &one.gpu_type };
+        [vec![name.to_owned(), one.gpus.to_string()], sums.map(hours).to_vec()].concat()
     };
     // Types first, then all of them.
     let (any, typed): (Vec<_>, Vec<_>) = report.gpus.iter().partition(|one| one.gpu_type == ANY);
