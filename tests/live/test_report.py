@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""`gpushare report` beside sreport, after jobs of groups that lend: the same to the second. slurmdbd sums full hours, so
-the test moves the jobs into the past."""
+"""`gpushare report` beside sreport, after jobs of groups that lend: the same to the second. slurmdbd sums full hours,
+so the test moves the jobs into the past."""
 
 import json
 
@@ -99,11 +99,15 @@ def test_a_group_has_a_page_with_its_users_only(lending, history):
     assert page.startswith("<!DOCTYPE html>") and page.endswith("</html>") and "<svg" in page
     assert "qos_x_burst" in page, "who has its GPUs, by group"
     assert "refused" in page.lower() and "not asked" in page
-    log = lending.ok("scontrol show config | sed -n 's/^SlurmctldLogFile *= *//p'").strip()
     asked = lending.run(["sbatch", "-A", "y", "--qos=qos_y", "--gres=gpu:1", "--wrap", "true"], "alice")
     assert asked.returncode != 0 and "GS101" in asked.stderr
-    # It was refused in the hour that isn't over yet.
-    assert json.loads(report(lending, "--json", "--qos=qos_y", f"--log={log}"))["groups"][0]["refused"] is not None
+    log = lending.ok("scontrol show config | sed -n 's/^SlurmctldLogFile *= *//p'").strip()
+    # The hour of these lines isn't over yet.
+    before = lending.ok("date -d -2hours +%FT%T.000")
+    lending.ok(f"sed 's/^[[][^]]*/[{before}/' {log} >/lab/out/older.log")
+    for qos, refused in (("qos_y", 1), ("qos_z", 0)):
+        found = json.loads(report(lending, "--json", f"--qos={qos}", "--log=/lab/out/older.log"))
+        assert found["groups"][0]["refused"] == refused, qos
 
 
 def test_bad_input_is_one_line(lending, history):

@@ -15,6 +15,7 @@ use clap::{Args, ValueHint};
 use gpushare::config::LoadError;
 use gpushare::counter_file;
 use gpushare::submit::counters;
+use gpushare::submit::policy::LimitAdvice;
 use jiff::tz::TimeZone;
 
 mod collect;
@@ -147,20 +148,26 @@ pub fn run(arguments: &Arguments) -> Result<Answer, AuditError> {
     Ok(Answer { text, status: u8::from(report.would_be_refused > 0) })
 }
 
-/// For `gpushare report`: how many requests were refused, by account and QOS, according to these logs.
+/// How many requests of each account and QOS were refused; and what the logs may leave out.
+pub type Refused = (Vec<(String, String, u64)>, Vec<String>);
+
+/// For `gpushare report`: what these logs say of refused requests.
 ///
 /// # Errors
 /// A log can't be read, or can't tell that none was refused.
-pub fn refused(paths: &[PathBuf], period: Period) -> Result<Vec<(String, String, u64)>, AuditError> {
+pub fn refused(paths: &[PathBuf], period: Period) -> Result<Refused, AuditError> {
     let mut collector = Collector::new(period);
     let (files, _) = logs(paths, &Settings::default())?;
     sum(&mut collector, &files)?;
-    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    let all = collector.forms.iter().filter(|(_, sum)| sum.refused > 0);
-    let found: Vec<_> = all.map(|(form, sum)| (text(&form.account), text(&form.qos), sum.refused)).collect();
-    match collector.doubts(&Loaded::Unknown(String::new())).into_iter().next() {
-        Some(doubt) if found.is_empty() => Err(doubt.into()),
-        _ => Ok(found),
+    let doubt = collector.doubts(&Loaded::Unknown(String::new())).into_iter().next();
+    let report = Report::of_logs(collector, Vec::new(), String::new(), LimitAdvice::default());
+    match doubt {
+        Some(doubt) if report.refused == 0 => Err(doubt.into()),
+        _ => {
+            let remarks = if report.is_partial { report.remarks } else { Vec::new() };
+            let all = report.requests.into_iter().filter(|one| one.refused > 0);
+            Ok((all.map(|one| (one.account, one.qos, one.refused)).collect(), remarks))
+        }
     }
 }
 

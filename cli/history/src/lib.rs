@@ -1,5 +1,5 @@
 //! What `gpushare leaks`, `fit` and `report` need to read months of jobs from accounting: sacct's output as a stream, a
-//! progress bar, whether this user sees all jobs, and what jobs held and used of GPUs. Changes nothing, and judges nothing.
+//! progress bar, whether this user sees all jobs, and what jobs held and used of GPUs. Changes and judges nothing.
 #![forbid(unsafe_code)]
 
 pub mod held;

@@ -1,7 +1,7 @@
 //! Why there is no report.
 
 use gpushare_history::usage::UsageError;
-use gpushare_period::PeriodError;
+use gpushare_period::hours::HoursError;
 use gpushare_plot::PlotError;
 use gpushare_qos::ReadError;
 use gpushare_slurm_run::ProgramError;
@@ -28,7 +28,7 @@ gpushare::errors! {
         Log(why: String) => "--log: {why}";
         Plot(error: PlotError) => "the plot: {error}";
     } from {
-        Usage(UsageError), Program(ProgramError), Period(PeriodError), Release(ReleaseError), Read(ReadError),
+        Usage(UsageError), Program(ProgramError), Period(HoursError), Release(ReleaseError), Read(ReadError),
         File(FileError), Json(serde_json::Error)
     }
 }

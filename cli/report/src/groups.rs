@@ -1,5 +1,5 @@
-//! Who owns GPUs, according to Slurm's database: a QOS or an account with a limit on them. A QOS that `Burst` made is no
-//! owner; what its jobs use belongs to its group's.
+//! Who owns GPUs, according to Slurm's database: a QOS or an account with a limit on them. A QOS that `Burst` made owns
+//! none; what its jobs use counts for its group.
 
 use std::collections::BTreeMap;
 

@@ -14,7 +14,7 @@ use gpushare_history::held::{self, HELD, Held};
 use gpushare_history::privacy::{self, Sees};
 use gpushare_history::progress::Progress;
 use gpushare_history::stream;
-use gpushare_period::Period;
+use gpushare_period::{Period, hours};
 use gpushare_slurm_run::file::ConfFile;
 use gpushare_slurm_run::{self as slurm, ProgramError, run as programs};
 use gpushare_slurm_text::version::Release;
@@ -70,8 +70,8 @@ pub struct Arguments {
     csv: bool,
 }
 
-/// How many requests of an account and a QOS were refused.
-type Refused = (String, String, u64);
+/// How many requests of each account and QOS were refused, and what the logs may leave out.
+type Refused = (Vec<(String, String, u64)>, Vec<String>);
 
 /// The report. `refused` reads logs.
 ///
@@ -79,10 +79,10 @@ type Refused = (String, String, u64);
 /// There is no report; why.
 pub fn run<E: Display>(
     arguments: &Arguments,
-    refused: impl FnOnce(&[PathBuf], Period) -> Result<Vec<Refused>, E>,
+    refused: impl FnOnce(&[PathBuf], Period) -> Result<Refused, E>,
 ) -> Result<Answer, ReportError> {
     let Arguments { start, end, month, .. } = arguments;
-    let period = Period::hours(month.as_deref(), start.as_deref(), end.as_deref(), gpushare_period::now())?;
+    let period = hours::parse(month.as_deref(), start.as_deref(), end.as_deref(), gpushare_period::now())?;
     let version = programs::ask("sreport", &["--version"]).map_err(ReportError::NoSreport)?;
     let mut remarks = vec![
         "owned: the limits in Slurm's database now; it doesn't keep earlier ones. Borrowed: what a group used beyond \
@@ -103,7 +103,11 @@ pub fn run<E: Display>(
     };
     let refused = match arguments.log.as_slice() {
         [] => None,
-        logs => Some(refused(logs, period).map_err(|why| ReportError::Log(why.to_string()))?),
+        logs => {
+            let (requests, said) = refused(logs, period).map_err(|why| ReportError::Log(why.to_string()))?;
+            remarks.extend(said);
+            Some(requests)
+        }
     };
     let types = types()?;
     let told = told(&types, period)?;

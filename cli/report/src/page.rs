@@ -61,7 +61,6 @@ pub fn html(report: &Report, is_of_some: bool) -> Result<String, PlotError> {
     let mut out = format!(
         "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
          <meta name=\"viewport\" content=\"width=device-width\">\n\
-         <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">\n\
          <title>{0}</title>\n<style>{STYLE}</style>\n</head>\n<body>\n<h1>{0}</h1>\n<p class=\"faint\">{1}. Time is in GPU-hours.</p>\n<p>{2}</p>\n",
         escaped(&title),
         escaped(&text::title(report)),

@@ -213,7 +213,7 @@ fn names(types: &[String]) -> Vec<String> {
 fn by_type(sums: &[u64]) -> impl Iterator<Item = (usize, u64)> {
     let (any, typed) = sums.split_last().map_or((0, sums), |(any, typed)| (*any, typed));
     let untyped = any.saturating_sub(typed.iter().sum());
-    (0..).zip(typed.to_vec().into_iter().chain([untyped])).filter(|(_, sum)| *sum > 0)
+    (0..).zip(typed.iter().copied().chain([untyped])).filter(|(_, sum)| *sum > 0)
 }
 
 fn group_of(
