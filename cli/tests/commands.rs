@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::process::{Command, Output};
 
-const COMMANDS: [&[&str]; 20] = [
+const COMMANDS: [&[&str]; 21] = [
     &["audit"],
     &["check"],
     &["conf", "slurm"],
@@ -24,6 +24,7 @@ const COMMANDS: [&[&str]; 20] = [
     &["qos", "apply"],
     &["qos", "show"],
     &["qos", "docs"],
+    &["report"],
     &["status"],
 ];
 
