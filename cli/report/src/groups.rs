@@ -123,8 +123,13 @@ impl Database {
 
     fn qos(&self, name: &str) -> Option<Group> {
         let (name, qos) = self.qoses.iter().find(|(known, _)| known.eq_ignore_ascii_case(name))?;
+        // Percentages are no numbers.
+        let flags = qos.settings.get("Flags");
+        let is_relative = matches!(flags, Some(Value::Words(words)) if words.contains("Relative"));
         let limits = match qos.settings.get("GrpTRES") {
-            Some(Value::Tres(limits)) => owned(limits.iter().map(|(tres, count)| (tres.as_str(), *count))),
+            Some(Value::Tres(limits)) if !is_relative => {
+                owned(limits.iter().map(|(tres, count)| (tres.as_str(), *count)))
+            }
             _ => Vec::new(),
         };
         let burst = Some(lending::name(name)).filter(|burst| self.is_burst(burst));

@@ -43,7 +43,7 @@ border-radius:2px;margin-right:.4rem;vertical-align:-1px}.idle{background:var(--
 .plot svg{display:block;width:100%;min-width:620px;height:auto}.plot svg text{fill:var(--ink);font-family:inherit}\
 .plot svg polyline,.plot svg line{stroke:var(--ink)}\
 *{print-color-adjust:exact;-webkit-print-color-adjust:exact}\
-@media print{:root{--ink:#000;--paper:#fff;--faint:#444;--line:#bbb;--idle:#e4e8ec}body{max-width:none;font-size:11px}\
+@media print{:root{--ink:#000;--paper:#fff;--faint:#444;--line:#bbb;--idle:#e4e8ec;font-size:11px}body{max-width:none;font-size:11px}\
 .wide{overflow:visible}.plot svg{min-width:0}section{break-inside:avoid}th,td{padding:.15rem .35rem}}";
 
 /// The page.
@@ -71,7 +71,7 @@ pub fn html(report: &Report, is_of_some: bool) -> Result<String, PlotError> {
         out += &section("GPUs in use", &cluster_plot(report)?);
     }
     if !report.groups.is_empty() {
-        out += &section("Groups", &(key(IDLE) + &bars(report) + &table(&text::groups(report))));
+        out += &section("Owned and used", &(key(IDLE) + &bars(report) + &table(&text::groups(report))));
     }
     out += &section("Users", &table(&text::users(report)));
     out += &section("Lent", &table(&text::loans(report)));

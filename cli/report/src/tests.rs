@@ -31,6 +31,11 @@ fn database() -> Database {
         ("y", qos(ours, &[("gres/gpu:a40", 2), ("gres/gpu:h100", 2)])),
         ("site", qos("by hand", &[("gres/gpu", 3), ("cpu", 9)])),
         ("normal", qos("", &[])),
+        ("percent", {
+            let mut percent = qos("", &[("gres/gpu:a40", 50)]);
+            percent.settings.insert("Flags", Value::Words(["Relative".to_owned()].into()));
+            percent
+        }),
     ];
     let associations =
         "root|||||||||||\nx|||||root||||||\nlab|||||x||||||\ny|||||root|gres/gpu:h100=1|||||\n";
