@@ -107,7 +107,7 @@ fn a_broken_gpushare_conf_is_an_error() {
     let folder = tempfile::tempdir().unwrap();
     let conf = broken(folder.path());
     for words in COMMANDS.into_iter().filter(|words| {
-        !["audit", "check", "explain", "gpu", "leaks", "metrics", "status"].contains(&words[0])
+        !["audit", "check", "explain", "gpu", "leaks", "metrics", "report", "status"].contains(&words[0])
     }) {
         let output = run(words, &["--conf", &conf]);
         is_error(words, &output);

@@ -90,6 +90,8 @@ fn what_sreport_has_more_is_said() {
     let part =
         "note: account bio, user frank: sreport has 6738811 GPU-seconds (h100), jobs in accounting 6738806\n";
     assert!(text.contains(part) && !text.contains("the same numbers"), "{text}");
+    let (text, ..) = report(&["--month=2026-10"], &[("MORE", "5")]);
+    assert!(text.contains("note: account bio: sreport has 6738811 ") && !text.contains("frank"), "{text}");
     let (text, ..) = report(&["--month=2026-10", "--qos=qos_chem"], &[("MORE", "5")]);
     assert!(text.contains("the same numbers"), "{text}");
 }
