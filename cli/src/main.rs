@@ -57,6 +57,8 @@ enum Command {
     Mine(explain::mine::Arguments),
     /// Groups' QOSes: compare gpushare.conf with Slurm's database, make the database match it, show and publish them
     Qos(qos::Arguments),
+    /// What groups own, use, lend and leave idle in a month: for all groups and the cluster, or for one group
+    Report(gpushare_report::Arguments),
     /// Show this node's GPUs, or the cluster's: which units are assigned, and to which jobs
     Status(status::Arguments),
     /// Print a shell's completions of this command line, for `make install`
@@ -92,6 +94,7 @@ fn main() -> ExitCode {
         Command::Qos(arguments) => {
             finish(qos::run(&arguments).map(|status| Answer { text: String::new(), status }), 2)
         }
+        Command::Report(arguments) => finish(gpushare_report::run(&arguments, gpushare_audit::refused), 2),
         Command::Completions { shell } => finish(Ok::<_, PrintError>(completions(shell)), 2),
         Command::Status(arguments) => finish(status::run(&arguments), 2),
     }

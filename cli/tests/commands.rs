@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::process::{Command, Output};
 
-const COMMANDS: [&[&str]; 20] = [
+const COMMANDS: [&[&str]; 21] = [
     &["audit"],
     &["check"],
     &["conf", "slurm"],
@@ -24,6 +24,7 @@ const COMMANDS: [&[&str]; 20] = [
     &["qos", "apply"],
     &["qos", "show"],
     &["qos", "docs"],
+    &["report"],
     &["status"],
 ];
 
@@ -106,7 +107,7 @@ fn a_broken_gpushare_conf_is_an_error() {
     let folder = tempfile::tempdir().unwrap();
     let conf = broken(folder.path());
     for words in COMMANDS.into_iter().filter(|words| {
-        !["audit", "check", "explain", "gpu", "leaks", "metrics", "status"].contains(&words[0])
+        !["audit", "check", "explain", "gpu", "leaks", "metrics", "report", "status"].contains(&words[0])
     }) {
         let output = run(words, &["--conf", &conf]);
         is_error(words, &output);

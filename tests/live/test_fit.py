@@ -3,44 +3,16 @@
 No GPU's memory can be measured here, so the test writes it into slurmdbd's database, as slurmstepd would report it."""
 
 import json
-import socket
 
 import pytest
-from lab import STATE
+from database import cluster_name, statement
 
 GIB = 1 << 30
 
 
-def statement(cluster, sql):
-    """Has the cluster's database execute a statement, as any of its users; it asks for no password."""
-    outer = (STATE / "run" / cluster.name / "pid").read_text().strip()
-
-    def packet():
-        head = stream.read(4)
-        return stream.read(int.from_bytes(head[:3], "little"))
-
-    def send(number, payload):
-        stream.write(len(payload).to_bytes(3, "little") + bytes([number]) + payload)
-        stream.flush()
-
-    with socket.socket(socket.AF_UNIX) as client:
-        client.connect(f"/proc/{outer}/root/run/mysqld/mysqld.sock")
-        with client.makefile("rwb") as stream:
-            packet()
-            # CLIENT_CONNECT_WITH_DB, CLIENT_PROTOCOL_41, CLIENT_SECURE_CONNECTION; the longest packet; utf8.
-            flags = 0x8 | 0x200 | 0x8000
-            send(1, flags.to_bytes(4, "little") + (1 << 24).to_bytes(4, "little") + bytes([33] + [0] * 23)
-                 + b"root\0\0slurm_acct\0")
-            answer = packet()
-            assert answer[:1] == b"\0", answer
-            send(0, b"\x03" + sql.encode())
-            answer = packet()
-            assert answer[:1] == b"\0", answer
-
-
 def used(cluster, job, step, gib, percent):
     """STEP, a number of Slurm's, used so much of its GPU."""
-    name = cluster.ok("scontrol show config | sed -n 's/^ClusterName *= *//p'").strip()
+    name = cluster_name(cluster)
     tres = "(select id from tres_table where type='gres' and name='{}')"
     value = f"concat(s.tres_usage_in_tot, ',', {tres.format('gpumem')}, '={gib * GIB},', " \
             f"{tres.format('gpuutil')}, '={percent}')"

@@ -492,6 +492,19 @@ def a_month_with_shares(session):
                                     "--conf /lab/out/fit/none.conf"
 
 
+REPORT = TOP / "tests/data/report"
+
+
+@prepared("leaks", "gpushare report --month 2026-10")
+def a_month_of_groups(session):
+    """The same, of a whole month."""
+    session.cluster.ok("mkdir -p /lab/out/report")
+    for path in [REPORT / "month", *(REPORT / "bin").iterdir()]:
+        session.cluster.write(f"/lab/out/report/{path.name}", path.read_bytes(), mode=755)
+    session.names["gpushare report"] = "env TZ=UTC MONTH=/lab/out/report/month PATH=/lab/out/report:$PATH " \
+                                       "gpushare report"
+
+
 # ---- A node whose GPUs are gpushare's own to give, and one with whole GPUs.
 
 @pytest.mark.parametrize("page", HERE["own"])

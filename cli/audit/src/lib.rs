@@ -15,6 +15,7 @@ use clap::{Args, ValueHint};
 use gpushare::config::LoadError;
 use gpushare::counter_file;
 use gpushare::submit::counters;
+use gpushare::submit::policy::LimitAdvice;
 use jiff::tz::TimeZone;
 
 mod collect;
@@ -110,10 +111,7 @@ pub fn run(arguments: &Arguments) -> Result<Answer, AuditError> {
     let found = settings.and_then(|settings| {
         let mut collector = Collector::new(period);
         let (files, doubts) = logs(&arguments.logs, &settings)?;
-        for file in &files {
-            let clock = Clock { zone: TimeZone::system(), latest: file.written.saturating_add(86_400) };
-            files::lines(&file.path, |line| collector.take(line, &clock))?;
-        }
+        sum(&mut collector, &files)?;
         Ok((collector, files, doubts, settings.get("ClusterName").to_owned()))
     });
     let (mut report, doubts) = match found {
@@ -148,6 +146,38 @@ pub fn run(arguments: &Arguments) -> Result<Answer, AuditError> {
         _ => text::lines(&report),
     };
     Ok(Answer { text, status: u8::from(report.would_be_refused > 0) })
+}
+
+/// How many requests of each account and QOS were refused; and what the logs may leave out.
+pub type Refused = (Vec<(String, String, u64)>, Vec<String>);
+
+/// For `gpushare report`: what these logs say of refused requests.
+///
+/// # Errors
+/// A log can't be read, or can't tell that none was refused.
+pub fn refused(paths: &[PathBuf], period: Period) -> Result<Refused, AuditError> {
+    let mut collector = Collector::new(period);
+    let (files, _) = logs(paths, &Settings::default())?;
+    sum(&mut collector, &files)?;
+    let doubt = collector.doubts(&Loaded::Unknown(String::new())).into_iter().next();
+    let report = Report::of_logs(collector, Vec::new(), String::new(), LimitAdvice::default());
+    match doubt {
+        Some(doubt) if report.refused == 0 => Err(doubt.into()),
+        _ => {
+            let remarks = if report.is_partial { report.remarks } else { Vec::new() };
+            let all = report.requests.into_iter().filter(|one| one.refused > 0);
+            Ok((all.map(|one| (one.account, one.qos, one.refused)).collect(), remarks))
+        }
+    }
+}
+
+/// Adds up the lines of files.
+fn sum(collector: &mut Collector, files: &[LogFile]) -> Result<(), FileError> {
+    for file in files {
+        let clock = Clock { zone: TimeZone::system(), latest: file.written.saturating_add(86_400) };
+        files::lines(&file.path, |line| collector.take(line, &clock))?;
+    }
+    Ok(())
 }
 
 /// slurmctld's own settings, or those of slurm.conf if it doesn't answer; and whether it says that it runs with

@@ -1,7 +1,8 @@
-//! What `gpushare leaks` and `fit` need to read months of jobs from accounting: sacct's output as a stream, a progress
-//! bar, whether this user sees all jobs, and what jobs used of their GPUs. Changes nothing, and judges nothing.
+//! What `gpushare leaks`, `fit` and `report` need to read months of jobs from accounting: sacct's output as a stream, a
+//! progress bar, whether this user sees all jobs, and what jobs held and used of GPUs. Changes and judges nothing.
 #![forbid(unsafe_code)]
 
+pub mod held;
 pub mod privacy;
 pub mod progress;
 pub mod stream;

@@ -6,8 +6,8 @@ use std::path::PathBuf;
 use gpushare::config::LoadError;
 use gpushare_slurm_text::sacct::SacctError;
 
-use super::plot::PlotError;
 use gpushare_period::{Period, PeriodError, text};
+use gpushare_plot::PlotError;
 use gpushare_slurm_run::ProgramError;
 use gpushare_slurm_text::version::ReleaseError;
 use gpushare_terminal::FileError;

@@ -3,7 +3,7 @@
 use gpushare_period::Period;
 
 /// How many parts the period has, each with the maximum held in it.
-pub const COLUMNS: usize = 900;
+const COLUMNS: usize = 900;
 
 /// The GPUs of one type that one job had, counted under one limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

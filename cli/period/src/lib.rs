@@ -6,6 +6,8 @@ use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
 use jiff::{Span, Timestamp};
 
+pub mod hours;
+
 /// Seconds since 1970; the end is excluded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Period {

@@ -15,7 +15,7 @@ pub mod lending;
 mod record;
 pub mod value;
 
-pub use record::{ManagedQos, Members};
+pub use record::{Burst, ManagedQos, Members};
 use value::{decimal, factor};
 
 /// All of it.

@@ -49,7 +49,7 @@ pub fn command(program: &str) -> Command {
     for (name, _) in std::env::vars_os() {
         let text = name.to_string_lossy();
         if ["SLURM_CLUSTERS", "SLURM_TIME_FORMAT"].contains(&&*text)
-            || ["SQUEUE_", "SACCT_", "SCONTROL_"].iter().any(|start| text.starts_with(start))
+            || ["SQUEUE_", "SACCT_", "SCONTROL_", "SREPORT_"].iter().any(|start| text.starts_with(start))
         {
             command.env_remove(&name);
         }

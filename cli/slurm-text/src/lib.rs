@@ -22,6 +22,7 @@ pub mod record;
 pub mod running;
 pub mod sacct;
 pub mod settings;
+pub mod sreport;
 pub mod tres;
 pub mod version;
 

@@ -1,0 +1,106 @@
+//! What GPUs jobs held and how long they waited, as sacct prints it: a line for each run of a job. No user can write
+//! into these columns.
+
+use std::io::BufRead;
+
+use gpushare_slurm_text::Question;
+
+use crate::usage::{DELIMITER, UsageError};
+
+/// Asks for every run of every job; the caller adds the times, and [`gpushare_slurm_text::job::TIMES`].
+pub const HELD: Question = (
+    "sacct",
+    &[
+        "-a",
+        "-X",
+        "-n",
+        "-P",
+        "-D",
+        "--delimiter=\x1f",
+        "--format=User,Account,QOS,AllocTRES,Eligible,Start,End,State",
+    ],
+);
+
+/// How much of a wrong line a message has.
+const SHOWN: usize = 80;
+/// The number of columns.
+const FIELDS: usize = 8;
+
+/// A run of a job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Held<'t> {
+    /// The job's user.
+    pub user: &'t [u8],
+    /// The account that was charged.
+    pub account: &'t [u8],
+    /// Its QOS.
+    pub qos: &'t [u8],
+    /// What it was given.
+    pub given: &'t [u8],
+    /// Since when it could have started, in seconds since 1970; `None` if it never could.
+    pub eligible: Option<u32>,
+    /// `None` if it never started.
+    pub start: Option<u32>,
+    /// `None` while it runs.
+    pub end: Option<u32>,
+    /// Whether it is a federation's copy of a job that ran on another cluster.
+    pub is_elsewhere: bool,
+}
+
+impl<'t> Held<'t> {
+    fn of(line: &'t [u8]) -> Option<Held<'t>> {
+        let fields: Vec<&[u8]> = line.split(|byte| *byte == DELIMITER).collect();
+        let [user, account, qos, given, eligible, start, end, state] =
+            <[&[u8]; FIELDS]>::try_from(fields).ok()?;
+        let [eligible, start, end] = [eligible, start, end].map(time);
+        let is_elsewhere = state.starts_with(b"REVOKED");
+        Some(Held { user, account, qos, given, eligible, start, end, is_elsewhere })
+    }
+}
+
+/// sacct prints `Unknown` or `None` if there is no time.
+fn time(text: &[u8]) -> Option<u32> {
+    std::str::from_utf8(text).ok()?.parse().ok().filter(|time| *time > 0)
+}
+
+/// Shows each line.
+///
+/// # Errors
+/// A line can't be read, or `show` fails.
+pub fn read<E: From<UsageError>>(
+    from: &mut dyn BufRead,
+    mut show: impl FnMut(&Held) -> Result<(), E>,
+) -> Result<(), E> {
+    let mut line = Vec::new();
+    loop {
+        line.clear();
+        if from.read_until(b'\n', &mut line).map_err(UsageError::Read)? == 0 {
+            return Ok(());
+        }
+        let line = line.strip_suffix(b"\n").unwrap_or(&line);
+        if !line.is_empty() {
+            let beginning = || UsageError::NoRow(line.iter().take(SHOWN).copied().collect());
+            show(&Held::of(line).ok_or_else(beginning)?)?;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn runs_are_read_and_what_is_none_is_said() {
+        let mut found = Vec::new();
+        let text = "u|a|q|gres/gpu=1|90|100|200|COMPLETED\nu|a|q||None|Unknown|Unknown|REVOKED\n\n";
+        read(&mut text.replace('|', "\x1f").as_bytes(), |held| {
+            found.push((held.eligible, held.start, held.end, held.is_elsewhere));
+            Ok::<(), UsageError>(())
+        })
+        .unwrap();
+        assert_eq!(found, [(Some(90), Some(100), Some(200), false), (None, None, None, true)]);
+        let nothing = |_: &Held| Ok::<(), UsageError>(());
+        let said = read(&mut &b"slurmdbd is down\n"[..], nothing).unwrap_err().to_string();
+        assert!(said.starts_with("sacct printed a line"), "{said}");
+    }
+}

@@ -1,0 +1,179 @@
+//! Who owns GPUs, according to Slurm's database: a QOS or an account with a limit on them. A QOS that `Burst` made owns
+//! none; what its jobs use counts for its group.
+
+use std::collections::BTreeMap;
+
+use gpushare_qos::config::lending;
+use gpushare_qos::config::value::Value;
+use gpushare_qos::config::{Burst, ManagedQos, Members};
+use gpushare_qos::state::{self, Qos};
+use gpushare_slurm_run::run;
+use gpushare_slurm_text::limits::{self, Associations};
+use gpushare_slurm_text::{Kind, Tres};
+use serde::Serialize;
+
+use super::error::ReportError;
+
+/// All GPUs, whatever their type.
+pub const ANY: &str = "any";
+const GPU: &str = "gres/gpu";
+
+/// What a group is in Slurm.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Of {
+    Qos,
+    Account,
+}
+
+/// A group.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Group {
+    pub of: Of,
+    pub name: String,
+    /// GPUs by type, in lowercase as in the database; of [`ANY`] type if the limit names none.
+    pub owned: Vec<(String, u64)>,
+    /// The QOS of its jobs on other groups' GPUs.
+    pub burst: Option<String>,
+    /// Whether others may have its idle GPUs: gpushare made its QOS.
+    pub is_ours: bool,
+}
+
+/// What the database has.
+#[derive(Debug, Default)]
+pub struct Database {
+    pub qoses: BTreeMap<String, Qos>,
+    pub associations: Associations,
+}
+
+impl Database {
+    /// Asks slurmdbd.
+    ///
+    /// # Errors
+    /// It doesn't answer, or its answer can't be read.
+    pub fn ask(cluster: &str) -> Result<Database, ReportError> {
+        let text = |program: &str, arguments: &[&str]| {
+            run::ask(program, arguments).map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
+        };
+        let asked = state::ask_qoses();
+        let asked: Vec<&str> = asked.iter().map(String::as_str).collect();
+        let of = format!("cluster={cluster}");
+        let (program, arguments) = limits::ASSOCIATIONS;
+        let associations = text(program, &[arguments, &["where", &of]].concat())?;
+        Ok(Database {
+            qoses: state::qoses(&text("sacctmgr", &asked)?)?,
+            associations: Associations::read(&associations),
+        })
+    }
+
+    /// All groups.
+    pub fn groups(&self) -> Vec<Group> {
+        let qoses = self.qoses.keys().filter_map(|name| self.qos(name));
+        let qoses = qoses.filter(|group| !self.is_burst(&group.name));
+        let accounts = self.associations.of_user("").filter_map(|(_, one)| self.account(&one.account));
+        qoses.chain(accounts).filter(|group| !group.owned.is_empty()).collect()
+    }
+
+    /// The named groups, also if they own nothing.
+    ///
+    /// # Errors
+    /// The database doesn't have one of them.
+    pub fn named(
+        &self,
+        qoses: &[String],
+        accounts: &[String],
+        cluster: &str,
+    ) -> Result<Vec<Group>, ReportError> {
+        let qos = |name: &String| self.qos(name).ok_or_else(|| ReportError::NoQos(name.clone()));
+        let account = |name: &String| {
+            self.account(name).ok_or_else(|| ReportError::NoAccount(name.clone(), cluster.to_owned()))
+        };
+        let mut found: Vec<Group> = Vec::new();
+        for group in qoses.iter().map(qos).chain(accounts.iter().map(account)) {
+            let group = group?;
+            if !found.contains(&group) {
+                found.push(group);
+            }
+        }
+        Ok(found)
+    }
+
+    /// The records of the groups that lend, for `gpushare_qos::lending`.
+    pub fn lenders(&self) -> Vec<ManagedQos> {
+        let ours = self.groups().into_iter().filter(|group| group.is_ours);
+        ours.flat_map(|group| {
+            let burst = group.burst.as_ref().map(|_| Burst { times: 1, time: None, grace: 0 });
+            let second = group.burst.clone().map(|name| record(name, &group, None, Some(group.name.clone())));
+            std::iter::once(record(group.name.clone(), &group, burst, None)).chain(second)
+        })
+        .collect()
+    }
+
+    /// Whether the account is this one or below it.
+    pub fn is_within(&self, account: &str, above: &str) -> bool {
+        account.eq_ignore_ascii_case(above)
+            || self.associations.above(account).any(|(_, one)| one.account.eq_ignore_ascii_case(above))
+    }
+
+    fn is_burst(&self, name: &str) -> bool {
+        let owner = name.strip_suffix(lending::SUFFIX);
+        owner.is_some_and(|owner| self.qoses.contains_key(owner))
+            && self.qoses.get(name).is_some_and(Qos::is_burst)
+    }
+
+    fn qos(&self, name: &str) -> Option<Group> {
+        let (name, qos) = self.qoses.iter().find(|(known, _)| known.eq_ignore_ascii_case(name))?;
+        // Percentages are no numbers.
+        let flags = qos.settings.get("Flags");
+        let is_relative = matches!(flags, Some(Value::Words(words)) if words.contains("Relative"));
+        let limits = match qos.settings.get("GrpTRES") {
+            Some(Value::Tres(limits)) if !is_relative => {
+                owned(limits.iter().map(|(tres, count)| (tres.as_str(), *count)))
+            }
+            _ => Vec::new(),
+        };
+        let burst = Some(lending::name(name)).filter(|burst| self.is_burst(burst));
+        let is_ours = qos.owner().is_some();
+        Some(Group { of: Of::Qos, name: name.clone(), owned: limits, burst, is_ours })
+    }
+
+    fn account(&self, name: &str) -> Option<Group> {
+        let (_, one) = self.associations.own(name, "", "").filter(|_| !name.is_empty())?;
+        let limits: &Tres = one.limits.of(Kind::Grp);
+        let (name, owned) = (one.account.clone(), owned(limits.iter()));
+        Some(Group { of: Of::Account, name, owned, burst: None, is_ours: false })
+    }
+}
+
+/// The GPUs of a limit, without types of which it allows none.
+fn owned<'t>(limits: impl Iterator<Item = (&'t str, u64)>) -> Vec<(String, u64)> {
+    let (mut typed, mut any) = (Vec::new(), None);
+    for (tres, count) in limits {
+        match tres.strip_prefix(GPU) {
+            Some("") => any = Some((ANY.to_owned(), count)),
+            Some(rest) => typed.extend(rest.strip_prefix(':').map(|name| (name.to_owned(), count))),
+            None => {}
+        }
+    }
+    if typed.is_empty() {
+        typed.extend(any);
+    }
+    typed.retain(|(_, count)| *count > 0);
+    typed
+}
+
+fn record(name: String, group: &Group, burst: Option<Burst>, burst_of: Option<String>) -> ManagedQos {
+    ManagedQos {
+        line: 0,
+        name,
+        members: Members::Unsaid,
+        gpus: group.owned.clone(),
+        settings: BTreeMap::new(),
+        keeps_to_its_types: false,
+        is_last: false,
+        unruled: Vec::new(),
+        old_names: Vec::new(),
+        burst,
+        burst_of,
+    }
+}

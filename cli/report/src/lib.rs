@@ -1,0 +1,216 @@
+//! `gpushare report`: what groups own, use, borrow, lend and leave idle in a month, how long their jobs waited, and
+//! which requests were refused; for all groups and the cluster, or for one group with its users. It changes nothing.
+//!
+//! Read → sum → print: owners come from Slurm's database (`groups`), jobs from sacct as a stream. `sum` adds them up as
+//! slurmdbd does, `report` compares the result with sreport's and names every difference, `text` and `page` print it.
+#![forbid(unsafe_code)]
+
+use std::collections::BTreeMap;
+use std::fmt::Display;
+use std::path::PathBuf;
+
+use clap::{Args, ValueHint};
+use gpushare_history::held::{self, HELD, Held};
+use gpushare_history::privacy::{self, Sees};
+use gpushare_history::progress::Progress;
+use gpushare_history::stream;
+use gpushare_period::{Period, hours};
+use gpushare_slurm_run::file::ConfFile;
+use gpushare_slurm_run::{self as slurm, ProgramError, run as programs};
+use gpushare_slurm_text::version::Release;
+use gpushare_slurm_text::{Settings, sreport, tres};
+use gpushare_terminal::{Answer, FileError, json};
+
+mod error;
+mod groups;
+mod page;
+mod report;
+mod sum;
+mod text;
+
+use error::ReportError;
+use groups::{ANY, Database, Group};
+use report::{More, Report, Told};
+use sum::Summer;
+
+/// The command line of `gpushare report`.
+#[derive(Args)]
+#[command(
+    after_help = "Reads sacct, sreport, sacctmgr and scontrol, and changes nothing. Without --qos and --account: all \
+                  groups, and the cluster. Times: 2026-10-31,\n2026-10-31T12:00, now, now-30days, in full hours. Exit \
+                  status: 0, or 2 if it can't tell."
+)]
+pub struct Arguments {
+    /// From when [default: the first of the month of the end]
+    #[arg(long, short = 'S', value_name = "TIME")]
+    start: Option<String>,
+    /// Until when [default: the last full hour]
+    #[arg(long, short = 'E', value_name = "TIME")]
+    end: Option<String>,
+    /// A month, such as 2026-10 [default: this month]
+    #[arg(long, value_name = "YYYY-MM", conflicts_with_all = ["start", "end"])]
+    month: Option<String>,
+    /// Only the group of this QOS, with its users; may be repeated
+    #[arg(long, value_name = "NAME")]
+    qos: Vec<String>,
+    /// Only the group of this account and those below it, with its users; may be repeated
+    #[arg(long, value_name = "NAME")]
+    account: Vec<String>,
+    /// Count refused requests in slurmctld's log; may be repeated
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    log: Vec<PathBuf>,
+    /// Write a page with plots
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    html: Option<PathBuf>,
+    /// Print JSON
+    #[arg(long, conflicts_with = "csv")]
+    json: bool,
+    /// Print CSV: a line for each group and GPU type
+    #[arg(long)]
+    csv: bool,
+}
+
+/// How many requests of each account and QOS were refused, and what the logs may leave out.
+type Refused = (Vec<(String, String, u64)>, Vec<String>);
+
+/// The report. `refused` reads logs.
+///
+/// # Errors
+/// There is no report; why.
+pub fn run<E: Display>(
+    arguments: &Arguments,
+    refused: impl FnOnce(&[PathBuf], Period) -> Result<Refused, E>,
+) -> Result<Answer, ReportError> {
+    let Arguments { start, end, month, .. } = arguments;
+    let period = hours::parse(month.as_deref(), start.as_deref(), end.as_deref(), gpushare_period::now())?;
+    let version = programs::ask("sreport", &["--version"]).map_err(ReportError::NoSreport)?;
+    let mut remarks = vec![
+        "owned: the limits in Slurm's database now; it doesn't keep earlier ones. Borrowed: what a group used beyond \
+         that"
+            .to_owned(),
+    ];
+    match privacy::of_this_user(Release::parse(&version)?)? {
+        Sees::All => {}
+        Sees::Perhaps(remark) => remarks.push(remark),
+        Sees::Some { user, private } => return Err(ReportError::NotAll { user, private }),
+    }
+    let cluster = cluster()?;
+    let database = Database::ask(&cluster)?;
+    let is_of_some = !(arguments.qos.is_empty() && arguments.account.is_empty());
+    let groups = match is_of_some {
+        true => database.named(&arguments.qos, &arguments.account, &cluster)?,
+        false => database.groups(),
+    };
+    let refused = match arguments.log.as_slice() {
+        [] => None,
+        logs => {
+            let (requests, said) = refused(logs, period).map_err(|why| ReportError::Log(why.to_string()))?;
+            remarks.extend(said);
+            Some(requests)
+        }
+    };
+    let types = types()?;
+    let told = told(&types, period)?;
+    let more = More { cluster, period, is_of_some, refused, remarks };
+    let report = summed(&database, &groups, &types, &told, more, ask)?;
+    if let Some(path) = &arguments.html {
+        let page = page::html(&report, is_of_some).map_err(ReportError::Plot)?;
+        std::fs::write(path, page).map_err(FileError::of(path))?;
+    }
+    Ok(Answer::from(if arguments.csv {
+        text::csv(&report)
+    } else if arguments.json {
+        json::text(&report)?
+    } else {
+        text::lines(&report)
+    }))
+}
+
+/// The cluster's name: slurmctld knows it, also without a slurm.conf here.
+fn cluster() -> Result<String, ReportError> {
+    let settings = match slurm::ask("scontrol", &["show", "config"]) {
+        Ok(text) => Settings::parse(&text),
+        Err(asked) => match ConfFile::read_whole(&slurm::conf()) {
+            Ok(conf) => conf.settings(),
+            Err(read) => return Err(ReportError::NoCluster(asked, read)),
+        },
+    };
+    Ok(settings.get("ClusterName").to_owned())
+}
+
+fn ask_text(program: &str, arguments: &[&str]) -> Result<String, ProgramError> {
+    programs::ask(program, arguments).map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
+}
+
+/// The GPU types that accounting has.
+fn types() -> Result<Vec<String>, ReportError> {
+    let names = tres::names(&ask_text(tres::ALL.0, tres::ALL.1)?);
+    if !names.iter().any(|name| name == "gres/gpu") {
+        return Err(ReportError::NoGpus);
+    }
+    Ok(names.iter().filter_map(|name| name.strip_prefix("gres/gpu:")).map(str::to_owned).collect())
+}
+
+/// Asks sreport.
+fn told(types: &[String], period: Period) -> Result<Told, ReportError> {
+    let tres = types.iter().map(|name| format!("gres/gpu:{name}")).chain(["gres/gpu".to_owned()]);
+    let tres: Vec<String> = tres.collect();
+    let (start, end) = (period.start, period.end);
+    let ask = |arguments: Vec<String>| {
+        let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+        ask_text(sreport::PROGRAM, &arguments)
+    };
+    let unreadable = |text: &str| ReportError::Line(text.chars().take(80).collect());
+    let text = ask(sreport::of_cluster(&tres, start, end))?;
+    let gpus = sreport::cluster(&text).ok_or_else(|| unreadable(&text))?;
+    let text = ask(sreport::of_accounts(&tres, start, end))?;
+    let accounts = sreport::accounts(&text).ok_or_else(|| unreadable(&text))?;
+    let name = |tres: &str| tres.strip_prefix("gres/gpu:").unwrap_or(ANY).to_owned();
+    let accounts = accounts
+        .into_iter()
+        .filter(|(.., used)| *used > 0)
+        .map(|(account, user, tres, used)| (account.to_owned(), user.to_owned(), name(tres), used));
+    Ok(Told {
+        accounts: accounts.collect(),
+        gpus: gpus.into_iter().map(|(tres, used)| (name(&tres), used)).collect(),
+    })
+}
+
+/// Runs sacct once.
+fn ask(day: Period, show: &mut dyn FnMut(&Held)) -> Result<(), ReportError> {
+    stream::read(HELD, &[], day, |output| {
+        held::read(output, |held| {
+            show(held);
+            Ok(())
+        })
+    })
+}
+
+/// Asks `ask` for each day of the period, so that neither slurmdbd nor sacct needs memory for a month.
+fn summed(
+    database: &Database,
+    groups: &[Group],
+    types: &[String],
+    told: &Told,
+    more: More,
+    mut ask: impl FnMut(Period, &mut dyn FnMut(&Held)) -> Result<(), ReportError>,
+) -> Result<Report, ReportError> {
+    let gpus: BTreeMap<String, u64> =
+        told.gpus.iter().map(|(name, used)| (name.clone(), used.count)).collect();
+    let mut summer = Summer::new(database, groups, types, &gpus, more.period);
+    let mut progress = Progress::start();
+    let days: Vec<Period> = more.period.days().collect();
+    for (done, day) in (0..).zip(&days) {
+        summer.day(*day);
+        ask(*day, &mut |held| {
+            progress.at(done, days.len() as u64, summer.read);
+            summer.take(held);
+        })?;
+        summer.close();
+    }
+    drop(progress);
+    Ok(report::of(&summer, database, groups, types, told, more))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,366 @@
+//! Sums over time what each group used, lent and left idle.
+//!
+//! At every moment, of a group and a type: owned = kept + lent + idle, and used = kept + borrowed. `kept` are jobs on
+//! the group's own GPUs; `borrowed` is what its jobs had beyond what it owns. Slurm counts the seconds of GPUs in the
+//! same way: a job that is suspended keeps them (src/plugins/accounting_storage/mysql/as_mysql_rollup.c:
+//! _add_tres_time_2_list), and each run of a requeued job counts.
+
+use std::collections::{BTreeMap, HashMap};
+
+use gpushare_history::held::Held;
+use gpushare_period::Period;
+use gpushare_qos::config::{ManagedQos, lending as pairs};
+use gpushare_qos::lending;
+use gpushare_qos::usage::Usage;
+use gpushare_slurm_text::sacct;
+
+use super::groups::{ANY, Database, Group, Of};
+
+/// How many parts of the period a plot has.
+pub const COLUMNS: usize = 240;
+
+/// GPU-seconds of a group and a type.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Sums {
+    pub used: u64,
+    pub kept: u64,
+    pub borrowed: u64,
+    pub lent: u64,
+    pub idle: u64,
+}
+
+/// What is summed of a group.
+#[derive(Clone, Debug, Default)]
+pub struct OfGroup {
+    /// By type; the last one is any type.
+    pub types: Vec<Sums>,
+    /// By user and type.
+    pub users: BTreeMap<(String, usize), u64>,
+    /// By the borrower's QOS and type.
+    pub lent_to: BTreeMap<(String, usize), u64>,
+    /// By the owner's QOS and type.
+    pub borrowed_from: BTreeMap<(String, usize), u64>,
+    /// GPU-seconds in each part of the period: kept, borrowed, lent.
+    pub columns: Vec<[u64; 3]>,
+    /// How long each job that started waited.
+    pub waits: Vec<u32>,
+}
+
+/// A group's GPUs now, by type.
+#[derive(Clone, Debug, Default)]
+struct Now {
+    owned: Vec<u64>,
+    used: Vec<u64>,
+    lent: Vec<u64>,
+    lent_to: Vec<(String, usize, u64)>,
+    borrowed_from: Vec<(String, usize, u64)>,
+}
+
+/// GPUs that a job takes or gives back.
+#[derive(Clone, Copy, Debug)]
+struct Event {
+    time: u32,
+    place: usize,
+    gres_type: usize,
+    count: u64,
+    is_end: bool,
+}
+
+/// What jobs of a QOS and an account count for.
+#[derive(Clone, Debug)]
+struct Place {
+    qos: String,
+    account: String,
+    groups: Vec<usize>,
+}
+
+/// Sums jobs day by day.
+pub struct Summer<'d> {
+    database: &'d Database,
+    groups: &'d [Group],
+    /// GPU types in lowercase; then follows any type.
+    types: &'d [String],
+    period: Period,
+    day: Period,
+    lenders: Vec<ManagedQos>,
+    gpus: &'d BTreeMap<String, u64>,
+    usages: HashMap<String, Usage>,
+    places: Vec<Place>,
+    by_place: HashMap<Vec<u8>, usize>,
+    events: Vec<Event>,
+    now: Vec<Now>,
+    all_now: Vec<u64>,
+    key: Vec<u8>,
+    pub of: Vec<OfGroup>,
+    /// GPU-seconds by account, user and type.
+    pub users: BTreeMap<(String, String, usize), u64>,
+    /// GPU-seconds by type in each part of the period.
+    pub columns: Vec<Vec<u64>>,
+    /// GPU-seconds by type of jobs whose QOS owns nothing.
+    pub others: Vec<u64>,
+    /// Runs of jobs that were read, and those that started with GPUs.
+    pub read: u64,
+    pub started: u64,
+}
+
+impl<'d> Summer<'d> {
+    pub fn new(
+        database: &'d Database,
+        groups: &'d [Group],
+        types: &'d [String],
+        gpus: &'d BTreeMap<String, u64>,
+        period: Period,
+    ) -> Summer<'d> {
+        let all = types.len() + 1;
+        let now = groups.iter().map(|group| {
+            let of = |name: &str| group.owned.iter().find(|(known, _)| known.eq_ignore_ascii_case(name));
+            let names = types.iter().map(String::as_str).chain([ANY]);
+            let owned = names.map(|name| of(name).map_or(0, |(_, count)| *count)).collect();
+            Now { owned, used: vec![0; all], lent: vec![0; all], ..Now::default() }
+        });
+        let empty = OfGroup {
+            types: vec![Sums::default(); all],
+            columns: vec![[0; 3]; COLUMNS],
+            ..OfGroup::default()
+        };
+        let lenders = database.lenders();
+        Summer {
+            database,
+            groups,
+            types,
+            period,
+            day: Period::default(),
+            lenders: if pairs::is_on(&lenders) { lenders } else { Vec::new() },
+            gpus,
+            usages: HashMap::new(),
+            places: Vec::new(),
+            by_place: HashMap::new(),
+            events: Vec::new(),
+            now: now.collect(),
+            all_now: vec![0; all],
+            key: Vec::new(),
+            of: vec![empty; groups.len()],
+            users: BTreeMap::new(),
+            columns: vec![vec![0; all]; COLUMNS],
+            others: vec![0; all],
+            read: 0,
+            started: 0,
+        }
+    }
+
+    /// The jobs that follow are those of this day.
+    pub fn day(&mut self, day: Period) {
+        self.day = day;
+    }
+
+    /// Takes a run of a job.
+    pub fn take(&mut self, held: &Held) {
+        let Some(begin) = held.start.filter(|_| !held.is_elsewhere) else { return };
+        let is_first = begin >= self.day.start || self.day.start == self.period.start;
+        self.read += u64::from(is_first);
+        let (start, end) = (begin.max(self.day.start), held.end.unwrap_or(u32::MAX).min(self.day.end));
+        let starts = (self.day.start..self.day.end).contains(&begin);
+        if start >= end && !starts {
+            return;
+        }
+        let counts = self.counts(held.given);
+        if counts.is_empty() {
+            return;
+        }
+        let place = self.place(held);
+        let groups = self.places.get(place).map(|place| place.groups.clone()).unwrap_or_default();
+        if starts {
+            self.started += 1;
+            let wait = held.eligible.map_or(0, |eligible| begin.saturating_sub(eligible));
+            for at in &groups {
+                self.of.get_mut(*at).into_iter().for_each(|of| of.waits.push(wait));
+            }
+        }
+        if start >= end {
+            return;
+        }
+        let [user, account] = [held.user, held.account].map(text);
+        for (gres_type, count) in counts {
+            let seconds = u64::from(end - start) * count;
+            *self.users.entry((account.clone(), user.clone(), gres_type)).or_default() += seconds;
+            for at in &groups {
+                let Some(of) = self.of.get_mut(*at) else { continue };
+                *of.users.entry((user.clone(), gres_type)).or_default() += seconds;
+            }
+            let is_owners = |at: &usize| self.groups.get(*at).is_some_and(|group| group.of == Of::Qos);
+            if !groups.iter().any(is_owners)
+                && let Some(sum) = self.others.get_mut(gres_type)
+            {
+                *sum += seconds;
+            }
+            self.events.push(Event { time: start, place, gres_type, count, is_end: false });
+            self.events.push(Event { time: end, place, gres_type, count, is_end: true });
+        }
+    }
+
+    /// After the last job of the day: sums it.
+    pub fn close(&mut self) {
+        let mut events = std::mem::take(&mut self.events);
+        events.sort_unstable_by_key(|event| event.time);
+        let mut from = self.day.start;
+        for run in events.chunk_by(|a, b| a.time == b.time) {
+            let time = run.first().map_or(from, |event| event.time);
+            self.pass(from, time);
+            run.iter().for_each(|event| self.change(event));
+            self.lend();
+            from = time;
+        }
+        self.pass(from, self.day.end);
+        events.clear();
+        self.events = events;
+    }
+
+    /// Whether jobs of the account count for the group.
+    pub fn is_used_under(&self, group: &Group, account: &str) -> bool {
+        let Some(at) = self.groups.iter().position(|known| known == group) else { return false };
+        self.places.iter().any(|place| place.account == account && place.groups.contains(&at))
+    }
+
+    /// The GPUs of a job by type, and in total.
+    fn counts(&self, given: &[u8]) -> Vec<(usize, u64)> {
+        let (mut counts, mut any, mut typed) = (Vec::new(), 0, 0);
+        for (name, count) in sacct::gpus(given) {
+            let count = u64::from(count);
+            let Some(name) = name else {
+                any = count;
+                continue;
+            };
+            typed += count;
+            let is_it = |known: &String| known.as_bytes().eq_ignore_ascii_case(name);
+            counts.extend(self.types.iter().position(is_it).map(|at| (at, count)));
+        }
+        counts.extend(Some((self.types.len(), any.max(typed))).filter(|(_, count)| *count > 0));
+        counts
+    }
+
+    fn place(&mut self, held: &Held) -> usize {
+        self.key.clear();
+        self.key.extend([held.qos, b"\0", held.account].concat());
+        if let Some(found) = self.by_place.get(&self.key) {
+            return *found;
+        }
+        let [qos, account] = [held.qos, held.account].map(text);
+        let counts = |group: &Group| match group.of {
+            Of::Qos => {
+                [Some(&group.name), group.burst.as_ref()].into_iter().flatten().any(|name| *name == qos)
+            }
+            Of::Account => self.database.is_within(&account, &group.name),
+        };
+        let groups = (0..).zip(self.groups).filter(|(_, group)| counts(group)).map(|(at, _)| at).collect();
+        let at = self.places.len();
+        self.places.push(Place { qos, account, groups });
+        self.by_place.insert(self.key.clone(), at);
+        at
+    }
+
+    fn change(&mut self, event: &Event) {
+        let Event { place, gres_type, count, is_end, .. } = *event;
+        let add = |sum: &mut u64| *sum = if is_end { sum.saturating_sub(count) } else { *sum + count };
+        self.all_now.get_mut(gres_type).into_iter().for_each(add);
+        let Some(place) = self.places.get(place) else { return };
+        for at in &place.groups {
+            self.now.get_mut(*at).and_then(|now| now.used.get_mut(gres_type)).into_iter().for_each(add);
+        }
+        if let Some(name) = self.types.get(gres_type).filter(|_| !self.lenders.is_empty()) {
+            let usage = self.usages.entry(place.qos.clone()).or_default();
+            add(usage.tres.entry(format!("gres/gpu:{name}")).or_default());
+        }
+    }
+
+    /// Who has whose GPUs from now on.
+    fn lend(&mut self) {
+        if self.lenders.is_empty() {
+            return;
+        }
+        for now in &mut self.now {
+            now.lent.fill(0);
+            now.lent_to.clear();
+            now.borrowed_from.clear();
+        }
+        for loan in lending::loans(&self.lenders, &self.usages, self.gpus) {
+            let is_it = |known: &String| known.eq_ignore_ascii_case(&loan.gres_type);
+            let Some(gres_type) = self.types.iter().position(is_it) else { continue };
+            for (group, now) in self.groups.iter().zip(&mut self.now).filter(|(group, _)| group.of == Of::Qos)
+            {
+                if group.name == loan.lender {
+                    now.lent.get_mut(gres_type).into_iter().for_each(|sum| *sum += loan.number);
+                    now.lent_to.push((loan.borrower.clone(), gres_type, loan.number));
+                }
+                if group.burst.as_ref() == Some(&loan.borrower) {
+                    now.borrowed_from.push((loan.lender.clone(), gres_type, loan.number));
+                }
+            }
+        }
+    }
+
+    /// Nothing changes from one time to the other.
+    fn pass(&mut self, from: u32, to: u32) {
+        let seconds = u64::from(to.saturating_sub(from));
+        if seconds == 0 {
+            return;
+        }
+        for (now, of) in self.now.iter().zip(&mut self.of) {
+            let mut shown = [0; 3];
+            let any = now.owned.len().saturating_sub(1);
+            let owns_any = now.owned.last().is_some_and(|count| *count > 0);
+            let owns = now.owned.iter().any(|count| *count > 0);
+            for (at, sums) in (0..).zip(&mut of.types) {
+                let of_type = |all: &[u64]| all.get(at).copied().unwrap_or(0);
+                let (owned, used, lent) = (of_type(&now.owned), of_type(&now.used), of_type(&now.lent));
+                // Who owns nothing borrows nothing either.
+                let kept = if owns { used.min(owned.saturating_sub(lent)) } else { used };
+                let (borrowed, idle) = (used - kept, owned.saturating_sub(lent + kept));
+                sums.used += used * seconds;
+                sums.kept += kept * seconds;
+                sums.borrowed += borrowed * seconds;
+                sums.lent += lent * seconds;
+                sums.idle += idle * seconds;
+                if (at == any) == owns_any {
+                    shown = [shown[0] + kept, shown[1] + borrowed, shown[2] + lent];
+                }
+            }
+            for (to, loans) in [(&mut of.lent_to, &now.lent_to), (&mut of.borrowed_from, &now.borrowed_from)]
+            {
+                for (other, gres_type, count) in loans {
+                    *to.entry((other.clone(), *gres_type)).or_default() += count * seconds;
+                }
+            }
+            parts(self.period, from, to, |at, seconds| {
+                let column = of.columns.get_mut(at).into_iter().flatten();
+                column.zip(shown).for_each(|(sum, count)| *sum += count * seconds);
+            });
+        }
+        parts(self.period, from, to, |at, seconds| {
+            let column = self.columns.get_mut(at).into_iter().flatten();
+            column.zip(&self.all_now).for_each(|(sum, count)| *sum += count * seconds);
+        });
+    }
+}
+
+/// When a part of the period begins.
+pub fn begin(period: Period, part: usize) -> u32 {
+    let length = u64::from(period.seconds());
+    let past = (part as u64 * length).div_ceil(COLUMNS as u64);
+    period.start.saturating_add(u32::try_from(past).unwrap_or(u32::MAX))
+}
+
+/// Splits a time into the seconds of each part of the period.
+fn parts(period: Period, mut from: u32, to: u32, mut show: impl FnMut(usize, u64)) {
+    let length = u64::from(period.seconds().max(1));
+    while from < to {
+        let at = u64::from(from.saturating_sub(period.start)) * COLUMNS as u64 / length;
+        let at = usize::try_from(at).unwrap_or(COLUMNS);
+        let end = begin(period, at + 1).min(to).max(from + 1);
+        show(at, u64::from(end - from));
+        from = end;
+    }
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}

@@ -1,0 +1,241 @@
+//! The report as text for people, and as CSV for a spreadsheet.
+
+use gpushare_period::{text, zone};
+use gpushare_terminal::clean;
+use gpushare_terminal::columns::{self, Side, Span};
+use gpushare_terminal::csv;
+
+use super::groups::{ANY, Of};
+use super::report::{Account, Difference, Loan, OneGroup, Report};
+
+/// How many accounts, users and differences are shown; --json has all.
+const SHOWN: usize = 12;
+
+/// A table: the names of its columns, and its rows. The first columns, as many as it says, are words.
+pub struct Table {
+    pub head: Vec<&'static str>,
+    pub words: usize,
+    pub rows: Vec<Vec<String>>,
+}
+
+/// The report as text.
+pub fn lines(report: &Report) -> String {
+    let mut out = format!("{}, in GPU-hours\n", clean(&title(report)));
+    for table in [gpus(report), groups(report), users(report), loans(report), accounts(report)] {
+        out += &aligned(&table);
+    }
+    out += "\n";
+    for remark in said(report) {
+        out += &format!("note: {}\n", clean(&remark));
+    }
+    out
+}
+
+/// The cluster and the period.
+pub fn title(report: &Report) -> String {
+    let period = report.period;
+    format!("{}, {} to {} ({})", report.cluster, text(period.start), text(period.end), zone(period.end))
+}
+
+/// The cluster's GPUs.
+pub fn gpus(report: &Report) -> Table {
+    let row = |one: &super::report::Gpus| {
+        let sums = [one.allocated, one.idle, one.down, one.planned_down, one.planned, one.reported];
+        let name = if one.gpu_type == ANY { "all" } else { &one.gpu_type };
+        [vec![name.to_owned(), one.gpus.to_string()], sums.map(hours).to_vec()].concat()
+    };
+    // Types first, then all of them.
+    let (any, typed): (Vec<_>, Vec<_>) = report.gpus.iter().partition(|one| one.gpu_type == ANY);
+    let head = vec!["GPU", "NUMBER", "ALLOCATED", "IDLE", "DOWN", "PLANNED DOWN", "PLANNED", "ALL"];
+    Table { head, words: 1, rows: typed.into_iter().chain(any).map(row).collect() }
+}
+
+/// A row for each group and type.
+pub fn groups(report: &Report) -> Table {
+    let head = vec![
+        "GROUP",
+        "GPU",
+        "NUMBER",
+        "OWNED",
+        "USED",
+        "BORROWED",
+        "LENT",
+        "IDLE",
+        "JOBS",
+        "WAIT",
+        "90 % WAIT",
+        "REFUSED",
+    ];
+    let mut rows = Vec::new();
+    for group in &report.groups {
+        let wait = |time: Option<u32>| time.map_or("-".to_owned(), span);
+        let refused = group.refused.map_or("not asked".to_owned(), |count| count.to_string());
+        let more = [group.jobs.to_string(), wait(group.wait_median), wait(group.wait_90_percent), refused];
+        let name = title_of(group);
+        if group.types.is_empty() {
+            let none = ["-", "0"].map(str::to_owned).into_iter();
+            let none = none.chain([0; 5].map(hours));
+            rows.push(std::iter::once(name.clone()).chain(none).chain(more.clone()).collect());
+        }
+        for (at, one) in (0..).zip(&group.types) {
+            let sums = [one.owned, one.used, one.borrowed, one.lent, one.idle].map(hours);
+            let more = if at == 0 { more.clone() } else { Default::default() };
+            let words = [if at == 0 { name.clone() } else { String::new() }, one.gpu_type.clone()];
+            rows.push(
+                words.into_iter().chain([one.owned_gpus.to_string()]).chain(sums).chain(more).collect(),
+            );
+        }
+    }
+    for (gpu_type, used) in &report.others {
+        let used = hours(*used);
+        let row = ["other QOSes", gpu_type, "", "", &used].map(str::to_owned).into_iter();
+        rows.push(row.chain(std::iter::repeat_n(String::new(), 7)).collect());
+    }
+    Table { head, words: 2, rows }
+}
+
+/// `qos qos_x`.
+pub fn title_of(group: &OneGroup) -> String {
+    format!("{} {}", kind(group.kind), group.name)
+}
+
+fn kind(of: Of) -> &'static str {
+    match of {
+        Of::Qos => "qos",
+        Of::Account => "account",
+    }
+}
+
+/// Who used a group's GPUs.
+pub fn users(report: &Report) -> Table {
+    let rows = report.groups.iter().flat_map(|group| {
+        let row = |one: &super::report::User| {
+            vec![title_of(group), one.user.clone(), one.gpu_type.clone(), hours(one.used)]
+        };
+        group.users.iter().map(row)
+    });
+    Table { head: vec!["GROUP", "USER", "GPU", "USED"], words: 3, rows: rows.collect() }
+}
+
+/// Who had whose GPUs.
+pub fn loans(report: &Report) -> Table {
+    let row = |from: &str, to: &str, loan: &Loan| {
+        vec![from.to_owned(), to.to_owned(), loan.gpu_type.clone(), hours(loan.used)]
+    };
+    let mut rows: Vec<Vec<String>> = Vec::new();
+    for group in &report.groups {
+        rows.extend(group.lent_to.iter().map(|loan| row(&group.name, &loan.qos, loan)));
+        let burst = group.burst_qos.as_deref().unwrap_or_default();
+        let is_new = |row: &Vec<String>| !rows.contains(row);
+        let borrowed = group.borrowed_from.iter().map(|loan| row(&loan.qos, burst, loan));
+        let borrowed: Vec<_> = borrowed.filter(is_new).collect();
+        rows.extend(borrowed);
+    }
+    rows.sort();
+    rows.dedup();
+    Table { head: vec!["LENT BY", "TO", "GPU", "USED"], words: 3, rows }
+}
+
+/// What sreport says of accounts.
+pub fn accounts(report: &Report) -> Table {
+    let with_users = report.accounts.iter().any(|one| one.user.is_some());
+    let is_shown = |one: &&Account| one.gpu_type != ANY && (with_users || one.account != "root");
+    let row = |one: &Account| {
+        let words = [Some(one.account.clone()), one.user.clone(), Some(one.gpu_type.clone())];
+        words.into_iter().flatten().chain([hours(one.used)]).collect()
+    };
+    let head = match with_users {
+        true => vec!["ACCOUNT", "USER", "GPU", "USED"],
+        false => vec!["ACCOUNT", "GPU", "USED"],
+    };
+    Table { words: head.len() - 1, head, rows: report.accounts.iter().filter(is_shown).map(row).collect() }
+}
+
+/// The remarks, and how the report compares with sreport.
+pub fn said(report: &Report) -> Vec<String> {
+    let mut said = report.remarks.clone();
+    if report.differences.is_empty() {
+        said.push("sreport has the same numbers for every account and user, to the second".to_owned());
+    }
+    // The report on all groups names no users.
+    let is_of_some = report.gpus.is_empty();
+    let shown = report.differences.iter().filter(|one| is_of_some || one.user.is_none());
+    for Difference { account, user, gpu_type, sreport, jobs } in shown.take(SHOWN) {
+        let of = user.as_ref().map_or(String::new(), |user| format!(", user {user}"));
+        said.push(format!(
+            "account {account}{of}: sreport has {sreport} GPU-seconds ({gpu_type}), jobs in accounting {jobs}"
+        ));
+    }
+    if !report.differences.is_empty() {
+        said.push(format!(
+            "{} sums differ. sreport also counts idle time of reservations, omits time without slurmctld, and has \
+             neither jobs that were purged nor an hour that slurmdbd hasn't summed yet",
+            report.differences.len()
+        ));
+    }
+    let unknown = |group: &&OneGroup| group.types.iter().any(|one| one.gpu_type == super::report::UNKNOWN);
+    if report.groups.iter().any(|group| unknown(&group)) || report.others.contains_key(super::report::UNKNOWN)
+    {
+        said.push(
+            "unknown: GPUs whose type accounting lacks, so sreport can't count it either: AccountingStorageTRES needs \
+             gres/gpu:TYPE"
+                .to_owned(),
+        );
+    }
+    said
+}
+
+/// Hours, with enough digits that a small number isn't 0.
+pub fn hours(seconds: u64) -> String {
+    let thousandths = seconds.saturating_mul(10) / 36;
+    match thousandths {
+        0 if seconds == 0 => "0".to_owned(),
+        0..10_000 => format!("{}.{:03}", thousandths / 1000, thousandths % 1000),
+        _ => format!("{}.{}", thousandths / 1000, thousandths % 1000 / 100),
+    }
+}
+
+/// `2:05:09`.
+fn span(seconds: u32) -> String {
+    format!("{}:{:02}:{:02}", seconds / 3600, seconds / 60 % 60, seconds % 60)
+}
+
+fn aligned(table: &Table) -> String {
+    if table.rows.is_empty() {
+        return String::new();
+    }
+    let head = table.head.iter().map(|word| (*word).to_owned()).collect();
+    let shown = if table.head.first() == Some(&"GROUP") && table.words == 2 { usize::MAX } else { SHOWN };
+    let rows = std::iter::once(head).chain(table.rows.iter().take(shown).cloned());
+    let rows = rows.map(|row: Vec<String>| row.into_iter().map(Span::from).collect()).collect();
+    let sides =
+        (0..table.head.len()).map(|at| (if at < table.words { Side::Left } else { Side::Right }, None));
+    let lines = columns::aligned(rows, &sides.collect::<Vec<_>>());
+    let text =
+        lines.iter().fold("\n".to_owned(), |text, line| text + "  " + &line.render(None, false) + "\n");
+    match table.rows.len().saturating_sub(shown) {
+        0 => text,
+        more => format!("{text}  and {more} more, in --json and --html\n"),
+    }
+}
+
+/// A line for each group and GPU type, in GPU-seconds.
+pub fn csv(report: &Report) -> String {
+    let head = "kind,name,gpu_type,owned_gpus,owned_gpu_seconds,used_gpu_seconds,borrowed_gpu_seconds,\
+                lent_gpu_seconds,idle_gpu_seconds,jobs,wait_median_seconds,wait_90_percent_seconds,refused";
+    let rows = report.groups.iter().flat_map(|group| {
+        let some = |number: Option<u64>| number.map(|number| number.to_string()).unwrap_or_default();
+        group.types.iter().map(move |one| {
+            let sums = [one.owned_gpus, one.owned, one.used, one.borrowed, one.lent, one.idle];
+            let more = [
+                Some(group.jobs),
+                group.wait_median.map(u64::from),
+                group.wait_90_percent.map(u64::from),
+                group.refused,
+            ];
+            let words = [kind(group.kind).to_owned(), group.name.clone(), one.gpu_type.clone()];
+            words.into_iter().chain(sums.map(|sum| sum.to_string())).chain(more.map(some)).collect()
+        })
+    });
+    csv::text(head, rows)
+}

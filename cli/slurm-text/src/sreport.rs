@@ -1,0 +1,92 @@
+//! What sreport prints: the use of TRES that slurmdbd has summed by the hour, in TRES-seconds.
+
+use crate::columns;
+
+/// The program.
+pub const PROGRAM: &str = "sreport";
+
+/// How a TRES of the whole cluster was used.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Used {
+    /// How many there are.
+    pub count: u64,
+    /// By jobs, and by reservations.
+    pub allocated: u64,
+    /// On nodes that were down or drained.
+    pub down: u64,
+    /// In reservations for maintenance.
+    pub planned_down: u64,
+    /// Unused.
+    pub idle: u64,
+    /// Idle while a job waited for them; Slurm counts that for CPUs only.
+    pub planned: u64,
+    /// All of them.
+    pub reported: u64,
+}
+
+/// sreport's arguments for [`cluster`]. Times are seconds since 1970.
+pub fn of_cluster(tres: &[String], start: u32, end: u32) -> Vec<String> {
+    let format = "TresName,TresCount,Allocated,Down,PlannedDown,Idle,Planned,Reported";
+    arguments("Utilization", format, tres, start, end)
+}
+
+/// sreport's arguments for [`accounts`].
+pub fn of_accounts(tres: &[String], start: u32, end: u32) -> Vec<String> {
+    arguments("AccountUtilizationByUser", "Account,Login,TresName,Used", tres, start, end)
+}
+
+fn arguments(report: &str, format: &str, tres: &[String], start: u32, end: u32) -> Vec<String> {
+    let mut all = ["-nP", "--local", "-t", "Seconds"].map(str::to_owned).to_vec();
+    all.extend([format!("--tres={}", tres.join(",")), "cluster".to_owned(), report.to_owned()]);
+    all.extend([format!("start=uts{start}"), format!("end=uts{end}"), format!("format={format}")]);
+    all
+}
+
+/// The uses of a cluster's TRES by their names. `None` if a line can't be read.
+pub fn cluster(text: &str) -> Option<Vec<(String, Used)>> {
+    let row = |line: &str| {
+        let [name, numbers @ ..] = <[&str; 8]>::try_from(columns(line).collect::<Vec<_>>()).ok()?;
+        let numbers: Vec<u64> = numbers.iter().map(|text| text.parse().ok()).collect::<Option<_>>()?;
+        let [count, allocated, down, planned_down, idle, planned, reported] = numbers.try_into().ok()?;
+        Some((name.to_owned(), Used { count, allocated, down, planned_down, idle, planned, reported }))
+    };
+    lines(text).map(row).collect()
+}
+
+/// An account, a user of it or nobody if it is the sum of the account and those below, a TRES, and for how many
+/// seconds. `None` if a line can't be read.
+pub fn accounts(text: &str) -> Option<Vec<(&str, &str, &str, u64)>> {
+    let row = |line| {
+        let [account, user, tres, used] = columns(line).collect::<Vec<_>>().try_into().ok()?;
+        Some((account, user, tres, used.parse().ok()?))
+    };
+    lines(text).map(row).collect()
+}
+
+fn lines(text: &str) -> impl Iterator<Item = &str> {
+    text.lines().filter(|line| !line.trim().is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_are_read_and_others_are_not_guessed() {
+        let all = cluster("gres/gpu:a40|8|93|1|2|62659|3|62758\n\n").unwrap();
+        let used = Used {
+            count: 8,
+            allocated: 93,
+            down: 1,
+            planned_down: 2,
+            idle: 62659,
+            planned: 3,
+            reported: 62758,
+        };
+        assert_eq!(all, [("gres/gpu:a40".to_owned(), used)]);
+        assert_eq!(cluster("gres/gpu|8|93(1%)|0|0|1|0|94\n"), None);
+        let rows = "x||gres/gpu|78\nx|alice|gres/gpu|18\n";
+        assert_eq!(accounts(rows), Some(vec![("x", "", "gres/gpu", 78), ("x", "alice", "gres/gpu", 18)]));
+        assert_eq!(accounts(" Problem with query.\n"), None);
+    }
+}
