@@ -84,13 +84,10 @@ fn text((program, arguments): Question) -> Result<String, ProgramError> {
     ask(program, arguments).map(|output| String::from_utf8_lossy(&output).into_owned())
 }
 
-fn once<T>(
-    cell: &OnceCell<T>,
-    question: impl FnOnce() -> Result<T, ProgramError>,
-) -> Result<&T, ProgramError> {
+fn once<T>(cell: &OnceCell<T>, asking: impl FnOnce() -> Result<T, ProgramError>) -> Result<&T, ProgramError> {
     match cell.get() {
         Some(known) => Ok(known),
-        None => question().map(|said| cell.get_or_init(|| said)),
+        None => asking().map(|said| cell.get_or_init(|| said)),
     }
 }
 
