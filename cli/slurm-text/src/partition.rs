@@ -32,8 +32,6 @@ pub struct Partition {
     pub whole_nodes: bool,
     /// `LLN`: whether Slurm chooses the nodes with the fewest CPUs in use.
     pub least_loaded: bool,
-    /// `PreemptMode=OFF`: no job here is ever preempted.
-    pub keeps_jobs: bool,
     /// `Alternate`, perhaps empty, if it takes no jobs.
     pub passes_to: Option<String>,
     /// `DefaultTime` in minutes, if it has one.
@@ -68,7 +66,6 @@ impl Partition {
             whole_nodes: value(line, "OverSubscribe") == Some("EXCLUSIVE")
                 || is_exclusive(line) == Some(true),
             least_loaded: value(line, "LLN") == Some("YES"),
-            keeps_jobs: value(line, "PreemptMode") == Some("OFF"),
             passes_to: takes_none.then(|| alternate.to_owned()),
             default_time: minutes("DefaultTime"),
             max_time: minutes("MaxTime"),
@@ -141,9 +138,6 @@ mod tests {
         let times = |text| (with(text).default_time, with(text).max_time);
         assert_eq!(times("DefaultTime=01:00:00 MaxTime=7-00:00:00"), (Some(60), Some(10_080)));
         assert_eq!(times("DefaultTime=NONE MaxTime=UNLIMITED"), (None, None));
-        assert!(
-            with("OverTimeLimit=NONE PreemptMode=OFF").keeps_jobs && !with("PreemptMode=REQUEUE").keeps_jobs
-        );
         for (text, expected) in [
             ("Alternate=q State=UP", None),
             ("Alternate=q State=DOWN", None),

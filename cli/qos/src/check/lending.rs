@@ -85,10 +85,6 @@ impl<'q> Lenders<'q> {
             };
             return lacks.then(text);
         }
-        if partition.keeps_jobs {
-            let text = "has PreemptMode=OFF: owners can't get GPUs back there; slurm.conf: without it";
-            return Some(format!("partition '{place}' {text}"));
-        }
         let is_over =
             matches!(owner.settings.get("Flags"), Some(Value::Words(flags)) if flags.contains("OverPartQOS"));
         let own = partition.own.as_ref().filter(|own| !is_over && self.limits_gpus(own))?;

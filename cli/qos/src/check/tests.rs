@@ -196,12 +196,6 @@ fn a_partition_lends_what_it_gives_back() {
             "AllowQos=normal,X,y,y_burst",
             vec!["1 warning: partition 'p' doesn't allow QOS 'x_burst'; slurm.conf: add it to AllowQos"],
         ),
-        (
-            "PreemptMode=OFF QoS=part_p",
-            vec![
-                "1 warning: partition 'p' has PreemptMode=OFF: owners can't get GPUs back there; slurm.conf: without it",
-            ],
-        ),
         ("QoS=theirs", vec![]),
         (
             "QoS=part_p",
