@@ -256,8 +256,8 @@ impl Locked<'_> {
     }
 
     /// Writes a job's entry in the place of all that the ledger has about the job: of an earlier start, or of an old
-    /// job with the same number. A full disk still takes an empty file, which tells the job's steps that they can't run:
-    /// under `own` they would start without a GPU.
+    /// job with the same number. A full disk still takes an empty file, which tells the job's steps that they can't
+    /// run: under `own` they would start without a GPU.
     ///
     /// # Errors
     /// The entry can't be written.

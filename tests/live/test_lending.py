@@ -139,7 +139,7 @@ def test_a_partition_that_gives_nothing_back_is_warned_of(lending):
     assert not qos(lending, "plan").stderr
     try:
         for settings, expected in (
-            ("AllowQos=qos_x,qos_y,qos_y_burst,qos_z,qos_z_burst", "doesn't allow QOS 'qos_x_burst'; slurm.conf: add it"),
+            ("AllowQos=qos_x,qos_y,qos_y_burst,qos_z,qos_z_burst", "doesn't allow QOS 'qos_x_burst'; slurm.conf: add"),
             ("QoS=part", "QOS 'part' of partition 'side' limits GPUs: if borrowers have them all, owners wait"),
         ):
             lending.ok(f"scontrol create PartitionName=side Nodes=ALL {settings}")

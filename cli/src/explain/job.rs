@@ -111,7 +111,8 @@ pub fn explain(id: &JobId, options: Options) -> Result<Option<String>, ExplainEr
 fn some(all: &[&Row], rows: &[Row], options: Options) -> Result<String, ExplainError> {
     let snapshot = Snapshot::default();
     // Without the file, jobs can be explained too.
-    let qoses = local::config(options.conf).ok().flatten().unwrap_or_default().qoses;
+    let qoses = local::config(options.conf).map_err(gpushare_terminal::complain).ok().flatten();
+    let qoses = qoses.unwrap_or_default().qoses;
     let told = all.iter().take(MOST).map(|row| one(row, rows, options, (&snapshot, &qoses)));
     let told = told.collect::<Result<Vec<Told>, ProgramError>>()?;
     Ok(print(&told, all.len() - told.len(), options.json)?)

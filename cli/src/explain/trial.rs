@@ -25,7 +25,7 @@ const MEANINGS: [(&str, &str); 7] = [
     ("Requested reservation is invalid", "`scontrol show reservation` lists the reservations"),
 ];
 
-/// Why Slurm says no to a command line of sbatch, or that it doesn't answer; `None` if it says yes, or must not be asked.
+/// Why Slurm says no to sbatch's command line, or that it doesn't answer; `None` if it says yes or must not be asked.
 pub fn ask(words: &[Vec<u8>], options: &[&str], has_script: bool) -> Option<Beyond> {
     // `options` has no such variable.
     let set = ["SBATCH_SPREAD_JOB", "SBATCH_DISTRIBUTION"].iter().any(|name| env::var_os(name).is_some());

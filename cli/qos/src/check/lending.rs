@@ -89,8 +89,8 @@ impl<'q> Lenders<'q> {
             matches!(owner.settings.get("Flags"), Some(Value::Words(flags)) if flags.contains("OverPartQOS"));
         let own = partition.own.as_ref().filter(|own| !is_over && self.limits_gpus(own))?;
         Some(format!(
-            "QOS '{own}' of partition '{place}' limits GPUs: if borrowers have them all, owners wait; remove the limit, \
-             or give owners Flags=OverPartQOS"
+            "QOS '{own}' of partition '{place}' limits GPUs: if borrowers have them all, owners wait; remove the \
+             limit, or give owners Flags=OverPartQOS"
         ))
     }
 
