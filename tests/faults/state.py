@@ -57,7 +57,7 @@ def test_damaged():
     good = (JOBS / "1").read_text()
     (JOBS / "2").write_text(good[:-5])
     (JOBS / "3").write_bytes(os.urandom(4000))
-    (JOBS / "4").write_text("")
+    (JOBS / "4").write_text("\n")
     (JOBS / "5").mkdir()
     (JOBS / "5/x").touch()
     (JOBS / "6").symlink_to("/etc/passwd")
