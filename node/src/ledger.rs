@@ -263,8 +263,8 @@ impl Locked<'_> {
     /// The entry can't be written.
     pub fn record(&self, entry: &Entry) -> Result<(), LedgerError> {
         let write = |text: &str| self.write_note(&self.ledger.of_job(entry.key.id), text);
-        let has_none = !self.ledger.knows(entry.key.id);
-        write(&entry.to_string()).inspect_err(|_| drop(has_none.then(|| write(""))))?;
+        let leave_empty = |_: &LedgerError| drop((!self.ledger.knows(entry.key.id)).then(|| write("")));
+        write(&entry.to_string()).inspect_err(leave_empty)?;
         // Nothing reads them beside an entry of today's format.
         let _ = self.drop_old_marks(entry.key.id, &old::FOLDERS);
         Ok(())
