@@ -204,15 +204,19 @@ fn judge(words: &[Vec<u8>], user: Option<&str>, conf: Option<&Path>) -> Result<A
                 outlook::above(&request, qos, &database, &acceptance.remarks, (&snapshot, &qoses))
             };
             let unwelcome = |qos: &str| outlook::unwelcome(&request, qos, &database, &snapshot);
-            for line in qos.into_iter().flat_map(|qos| unwelcome(&qos).into_iter().chain(above(&qos))) {
+            let mut lines: Vec<Beyond> =
+                qos.iter().flat_map(|qos| unwelcome(qos).into_iter().chain(above(qos))).collect();
+            // A request that is only let pass would be counted and logged again; and slurmctld's rules may be others.
+            let asks = acceptance.remarks.is_empty() && own && conf.is_none();
+            if asks && !lines.iter().any(|line| matches!(line, Beyond::Refused(_))) {
+                lines.extend(trial::ask(words, &options, has_script));
+            }
+            for line in lines {
                 match line {
                     Beyond::Refused(why) if refused.is_none() => refused = Some(why),
                     Beyond::Refused(why) | Beyond::Waits(why) => notes.push(why),
                 }
             }
-            // A request that is only let pass would be counted and logged again; and slurmctld's rules may be others.
-            let asks = refused.is_none() && acceptance.remarks.is_empty() && own && conf.is_none();
-            refused = refused.or_else(|| asks.then(|| trial::ask(words, &options, has_script)).flatten());
             notes.extend(steps);
             notes.extend(outlook::plugins(settings));
             wording::accepted((&request, &policy, &database, &acceptance), refused, &notes)

@@ -187,10 +187,12 @@ fn named<'a>(found: &'a Inventory, word: &str) -> Result<&'a Detail, GpuError> {
     there.ok_or_else(|| GpuError::NoGpu { word: word.to_owned(), there: found.count() })
 }
 
-/// How Slurm's count can follow. Without an answer of Slurm's nothing is said: the GPUs are drained all the same.
+/// How Slurm's count can follow. Without an answer of Slurm's the GPUs are drained all the same.
 fn count(config: &NodeConfig, host: &str, found: &Inventory) -> String {
-    let node = slurm::ask("scontrol", &["-o", "show", "node", host]).ok();
-    let said = node.and_then(|text| recount(config, &mut slurm::Node::read(&text)?, found));
+    let said = match slurm::ask("scontrol", &["-o", "show", "node", host]) {
+        Ok(text) => slurm::Node::read(&text).and_then(|mut node| recount(config, &mut node, found)),
+        Err(reason) => Some(format!("can't tell whether Slurm's count must follow: {reason}")),
+    };
     said.map_or_else(String::new, |said| format!("{said}\n"))
 }
 

@@ -10,7 +10,7 @@
 //!
 //! ```text
 //! /run/gpushare/lock
-//! /run/gpushare/jobs/JOB       the entry of the job's latest start on this node
+//! /run/gpushare/jobs/JOB       the entry of the job's latest start on this node; empty if there was no room for it
 //! /run/gpushare/reconciled     its date: when the ledger last looked for jobs that are over
 //! /run/gpushare/nvml           why NVML has no answer
 //! /run/gpushare/limits         the driver can limit GPU memory for a cgroup
@@ -221,6 +221,7 @@ impl Ledger {
         };
         let entry = match old::text(&text) {
             Some(text) => self.with_old_marks(text.parse()?),
+            None if text.is_empty() => Entry::unwritten(entry::job_of(name).unwrap_or(0)),
             None => text.parse()?,
         };
         if entry::job_of(name) == Some(entry.key.id) { Ok(entry) } else { Err(Damage::Misnamed) }
@@ -255,12 +256,15 @@ impl Locked<'_> {
     }
 
     /// Writes a job's entry in the place of all that the ledger has about the job: of an earlier start, or of an old
-    /// job with the same number.
+    /// job with the same number. A full disk still takes an empty file, which tells the job's steps that they can't
+    /// run: under `own` they would start without a GPU.
     ///
     /// # Errors
     /// The entry can't be written.
     pub fn record(&self, entry: &Entry) -> Result<(), LedgerError> {
-        self.write_note(&self.ledger.of_job(entry.key.id), &entry.to_string())?;
+        let write = |text: &str| self.write_note(&self.ledger.of_job(entry.key.id), text);
+        let leave_empty = |_: &LedgerError| drop((!self.ledger.knows(entry.key.id)).then(|| write("")));
+        write(&entry.to_string()).inspect_err(leave_empty)?;
         // Nothing reads them beside an entry of today's format.
         let _ = self.drop_old_marks(entry.key.id, &old::FOLDERS);
         Ok(())

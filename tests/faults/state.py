@@ -57,7 +57,7 @@ def test_damaged():
     good = (JOBS / "1").read_text()
     (JOBS / "2").write_text(good[:-5])
     (JOBS / "3").write_bytes(os.urandom(4000))
-    (JOBS / "4").write_text("")
+    (JOBS / "4").write_text("\n")
     (JOBS / "5").mkdir()
     (JOBS / "5/x").touch()
     (JOBS / "6").symlink_to("/etc/passwd")
@@ -287,7 +287,7 @@ def test_dcgm():
 
 
 def test_full():
-    """However many pages are left: a whole entry or none, and no job but the new one notices."""
+    """However many pages are left: a whole entry, or the job fails and has none; no other job notices."""
     for pages in range(9):
         node = Node(size="40k")
         node.prolog(1)
@@ -297,6 +297,7 @@ def test_full():
         placed = 2 in node.entries()
         assert node.entries()[1] == (0, 0, 40) and node.status()["garbage"] == [] and not (LEDGER / "new").exists()
         assert placed or "No space left" in lines[0], lines
+        assert placed == (node.failure(2) is None), "Slurm's own variables don't tell the steps of the share under own"
         assert len(lines) == 1, lines
         node.epilog(1)
         assert 1 not in node.entries(), "room can be made on a full disk"

@@ -326,6 +326,24 @@ def test_a_limit_that_denies_is_a_refusal_and_one_that_does_not_is_a_note(jobs, 
         jobs.ok("scontrol update PartitionName=small QOS=")
 
 
+@pytest.mark.parametrize("program, line", [
+    ("scontrol", "note: can't tell whether limits stop it: "), ("sbatch", "note: can't tell what Slurm itself says: "),
+])
+def test_what_slurm_could_not_be_asked_is_said(jobs, program, line):
+    """slurmctld stops answering after the first questions."""
+    jobs.ok(f"mkdir -p /tmp/half.{program}")
+    jobs.write(f"/tmp/half.{program}/{program}", f"""#!/bin/sh
+case "$*" in *assoc_mgr*|*test-only*)
+    echo "allocation failure: Unable to contact slurm controller (connect failure)" >&2; exit 1
+esac
+exec /usr/bin/{program} "$@"
+""", 755)
+    ask = "gpushare explain -- --qos=two --gres=gpu:a40:1"
+    assert "can't tell" not in jobs.ok(ask, "alice")
+    said = jobs.ok(f"PATH=/tmp/half.{program}:$PATH {ask}", "alice")
+    assert line in said and "Unable to contact slurm controller" in said, said
+
+
 def test_what_a_user_may_use_is_shown_with_who_uses_it(jobs):
     """The QOSes were made by sacctmgr alone."""
     first = running(jobs, "--qos=two", "--gres=gpu:a40:1", user="alice")

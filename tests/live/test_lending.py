@@ -20,8 +20,8 @@ def pairs(lending):
     lending.cancel_all()
 
 
-def borrow(cluster, gpus, user="bob"):
-    job = cluster.sbatch(*X_BURST, f"--gres=gpu:a40:{gpus}", "-t5", script="sleep 300", user=user)
+def borrow(cluster, gpus, *options, user="bob"):
+    job = cluster.sbatch(*X_BURST, *options, f"--gres=gpu:a40:{gpus}", "-t5", script="sleep 300", user=user)
     cluster.wait_state(job, "RUNNING")
     return job
 
@@ -78,6 +78,14 @@ def test_explain_offers_the_qos_with_room(lending):
     lending.ok("sacctmgr -i modify user alice where account=x set qos-=qos_x_burst")
     assert offer not in lending.ok(["gpushare", "explain", second, "--conf", FILE], "alice"), "she may not have it"
     lending.ok("sacctmgr -i modify user alice where account=x set qos+=qos_x_burst")
+    lending.ok(["scontrol", "update", "partition=p", "AllowQos=normal,qos_x"])
+    assert offer not in lending.ok(["gpushare", "explain", second, "--conf", FILE], "alice"), "nor there"
+    lending.ok(["scontrol", "update", "partition=p", "AllowQos=ALL"])
+    # A program of Slurm's that isn't answered is no "no".
+    lending.ok("mkdir -p /tmp/half && printf '#!/bin/sh\\necho slurmdbd is away >&2; exit 1\\n' >/tmp/half/sacctmgr && "
+               "chmod 755 /tmp/half/sacctmgr")
+    said = lending.ok(f"PATH=/tmp/half:$PATH gpushare explain {second} --conf {FILE}", "alice")
+    assert "note: can't tell whether qos_x_burst has room: " in said and "QOSes: " in said, said
     lending.ok(["scontrol", "hold", second], "alice")
     assert offer not in lending.ok(["gpushare", "explain", second, "--conf", FILE], "alice"), "it would not start"
     lending.ok(["scontrol", "release", second], "alice")
@@ -123,6 +131,32 @@ def test_a_plan_that_would_lock_a_group_out_is_refused(lending):
     write(lending, TEXT.replace("Preempt=normal ", ""))
     warned = qos(lending, "plan")
     assert warned.returncode == 0 and "jobs of QOS 'normal' may keep its GPUs until they end" in warned.stderr, warned
+
+
+def test_a_partition_that_gives_nothing_back_is_warned_of(lending):
+    """A limit of its QOS stops the owner before Slurm preempts."""
+    lending.ok("sacctmgr -i add qos part set GrpTRES=gres/gpu:a40=8")
+    assert not qos(lending, "plan").stderr
+    try:
+        for settings, expected in (
+            ("AllowQos=qos_x,qos_y,qos_y_burst,qos_z,qos_z_burst", "doesn't allow QOS 'qos_x_burst'; slurm.conf: add"),
+            ("QoS=part", "QOS 'part' of partition 'side' limits GPUs: if borrowers have them all, owners wait"),
+        ):
+            lending.ok(f"scontrol create PartitionName=side Nodes=ALL {settings}")
+            warned = qos(lending, "plan")
+            assert warned.returncode == 0 and expected in warned.stderr, warned
+            assert warned.stderr.count("\n") == 1, "once for all groups"
+            if "QoS" not in settings:
+                lending.ok("scontrol delete PartitionName=side")
+        job = borrow(lending, 8, "-pside")
+        owner = lending.sbatch("-pside", *Y, "--gres=gpu:a40:2", script="sleep 300")
+        lending.wait(lambda: lending.fields(owner)["Reason"] == "QOSGrpGRES", "the limit")
+        assert lending.fields(job).get("PreemptTime", "None") == "None" and lending.state(job) == "RUNNING"
+        lending.ok("sacctmgr -i modify qos qos_y set flags+=OverPartQOS")
+        lending.wait_state(owner, "RUNNING")
+    finally:
+        lending.cancel_all()
+        lending.run("scontrol delete PartitionName=side; sacctmgr -i delete qos part")
 
 
 def test_without_preemption_nothing_is_lent(lending):

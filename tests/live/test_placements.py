@@ -236,6 +236,28 @@ def test_a_share_that_fits_nowhere_fails_by_itself(node, share):
         node.ok("sed -i /Overcommit/d /etc/slurm/gpushare.conf")
 
 
+def test_a_share_fails_with_the_reason_where_the_ledger_is_full(node, share):
+    """Under `own` nothing of Slurm's tells a step that its job has a share."""
+    if share.gres != "gpushare":
+        pytest.skip("Slurm's variables tell the steps")
+    node.ok("mkdir -p /run/gpushare && mount -t tmpfs -o size=32k,mode=755 full /run/gpushare")
+    try:
+        assert node.findings("ledger")[0]["status"] == "ok"
+        node.ok("dd if=/dev/zero of=/run/gpushare/fill bs=4k 2>/dev/null; true")
+        found, = node.findings("ledger")
+        assert found["status"] == "wrong" and "/run/gpushare has no space left" in found["said"], found
+        job = node.sbatch(share.half_gpu, script=f"{OPEN}; echo ran")
+        assert node.finished(job) == "FAILED"
+        said = node.output(job)
+        assert "no room for its record in /run/gpushare" in said and "ran" not in said, said
+        other = node.sbatch(script="echo ran")
+        assert node.finished(other) == "COMPLETED", "no share, no need for room"
+        node.wait(lambda: not node.ok("ls /run/gpushare/jobs").split(), "the epilog")
+    finally:
+        node.ok("umount /run/gpushare")
+    assert node.start(share.half_gpu)
+
+
 def test_a_whole_gpu_gets_no_share_and_a_share_no_whole_gpu(node, share):
     """Slurm keeps them apart where it picks; where we do, a job that Slurm puts on a shared GPU fails, or runs."""
     if node.kind == "own":

@@ -56,11 +56,11 @@ fn answer(jobs: &[Job], day: Period) -> String {
         }
         let Job { user, given, nodes, state, .. } = job;
         let (start, end) = (job.start, time(job.end));
-        let _ = writeln!(out, "{id}|{user}|lab|q|p|{given}|{nodes}|{start}|{end}|{state}|");
+        let _ = writeln!(out, "{id}|{user}|lab|q|{given}|{nodes}|{start}|{end}|{state}|");
         for ((start, end, used), step) in job.steps.iter().zip(["batch", "extern", "0", "1", "2"]) {
             if *start <= day.end && end.is_none_or(|end| end >= day.start) {
                 let end = time(*end);
-                let _ = writeln!(out, "{id}.{step}||lab||||{nodes}|{start}|{end}|{state}|{used}");
+                let _ = writeln!(out, "{id}.{step}||lab|||{nodes}|{start}|{end}|{state}|{used}");
             }
         }
     }

@@ -25,7 +25,7 @@ pub const USED: Question = (
         "-D",
         "--noconvert",
         "--delimiter=\x1f",
-        "--format=JobIDRaw,User,Account,QOS,Partition,AllocTRES,NodeList,Start,End,State,TRESUsageInTot",
+        "--format=JobIDRaw,User,Account,QOS,AllocTRES,NodeList,Start,End,State,TRESUsageInTot",
     ],
 );
 
@@ -43,7 +43,7 @@ gpushare::errors! {
 /// How much of a wrong line a message has.
 const SHOWN: usize = 80;
 /// The number of columns.
-const FIELDS: usize = 11;
+const FIELDS: usize = 10;
 
 /// A line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -79,7 +79,7 @@ impl<'t> Row<'t> {
         for field in &mut fields {
             *field = parts.next()?;
         }
-        let [id, user, account, qos, _, given, nodes, start, end, state, used] = fields;
+        let [id, user, account, qos, given, nodes, start, end, state, used] = fields;
         let (job, step) = match id.iter().position(|byte| *byte == b'.') {
             Some(at) => (id.get(..at)?, Some(id.get(at + 1..)?)),
             None => (id, None),
@@ -172,10 +172,10 @@ mod tests {
 
     #[test]
     fn a_job_has_steps_and_they_have_what_was_used() {
-        let text = "7|u|a|q|p|gres/gpu=1|n1|100|200|COMPLETED|\n\
-                    7.batch||a|||gres/gpu=1|n1|100|200|COMPLETED|cpu=1,gres/gpumem=1048576,gres/gpuutil=98,mem=5\n\
-                    7.extern||a|||gres/gpu=1|n1|100|200|COMPLETED|gres/gpumem=NONE\n\n\
-                    8|u|a|q|p||None assigned|Unknown|Unknown|PENDING|\n";
+        let text = "7|u|a|q|gres/gpu=1|n1|100|200|COMPLETED|\n\
+                    7.batch||a||gres/gpu=1|n1|100|200|COMPLETED|cpu=1,gres/gpumem=1048576,gres/gpuutil=98,mem=5\n\
+                    7.extern||a||gres/gpu=1|n1|100|200|COMPLETED|gres/gpumem=NONE\n\n\
+                    8|u|a|q||None assigned|Unknown|Unknown|PENDING|\n";
         let (step, ended) = (|name: &str| Some(name.to_owned()), Some(200));
         let expected = [
             (7, None, ended, None, None),
@@ -188,9 +188,7 @@ mod tests {
 
     #[test]
     fn what_is_no_row_is_said() {
-        for wrong in
-            ["slurmdbd is down", "x|u|a|q|p||n|1|2|S|", "1|u|a|q|p||n|1|2|S", "1|u|a|q|p||n|1|2|S||more"]
-        {
+        for wrong in ["slurmdbd is down", "x|u|a|q||n|1|2|S|", "1|u|a|q||n|1|2|S", "1|u|a|q||n|1|2|S||more"] {
             let said = all(&format!("{wrong}\n")).unwrap_err().to_string();
             assert!(said.starts_with("sacct printed a line that is neither"), "{said}");
         }

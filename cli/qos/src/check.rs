@@ -34,6 +34,8 @@ pub struct Cluster {
     pub cuts_lists: bool,
     /// Whether QOSes preempt others: `PreemptType` and `PreemptMode`.
     pub preempts: bool,
+    /// All partitions, for what groups lend.
+    pub partitions: Vec<slurm_text::Partition>,
 }
 
 /// An error or a warning about a line.
@@ -75,7 +77,8 @@ impl Cluster {
         let cuts_lists = version < from(24, 11, None);
         let preempts = settings.has("PreemptType", "preempt/qos") && !settings.has("PreemptMode", "OFF");
         let name = value("ClusterName")?.to_owned();
-        Ok(Cluster { name, tracked, gpus, one_level, cuts_lists, preempts })
+        let partitions = Vec::new();
+        Ok(Cluster { name, tracked, gpus, one_level, cuts_lists, preempts, partitions })
     }
 
     /// How many GPUs of a type there are. Case matters: users will write the type as in the file, and Slurm finds nodes
@@ -115,7 +118,7 @@ pub fn check(
     let mut findings = Vec::new();
     let in_file: HashMap<&str, &Settings> =
         qoses.iter().map(|managed| (managed.name.as_str(), &managed.settings)).collect();
-    let mut lenders = lending::Lenders::of(qoses, actual);
+    let (lenders, mut warned) = (lending::Lenders::of(qoses, actual), HashSet::new());
     let (mut sums, names) = (HashMap::new(), qoses.iter().map(|managed| managed.name.as_str()).collect());
     for managed in qoses {
         let mut say = |is_error, text| findings.push(Finding { line: managed.line, is_error, text });
@@ -131,13 +134,13 @@ pub fn check(
                     *sum = sum.saturating_add(*number);
                     // Reported only once, for the line that exceeds the sum.
                     if before <= count && *sum > count {
-                        let why = if lenders.lend() {
+                        let why = if lenders.lend {
                             "; with Burst, each must be able to get its own back"
                         } else {
                             ""
                         };
                         say(
-                            lenders.lend(),
+                            lenders.lend,
                             format!(
                                 "with {gres_type}:{number} the QOSes add up to {sum} {gres_type}, but the cluster \
                                  has {count}{why}"
@@ -153,17 +156,20 @@ pub fn check(
         if let Some(text) = elsewhere(managed, actual, cluster) {
             say(true, text);
         }
-        if let Some(text) = preemption_cycle(managed, &in_file, actual) {
+        if let Some(text) = cycle(managed, &in_file, actual) {
             say(true, text);
         }
         for text in unknown_preempted(managed, actual, &names) {
             say(true, text);
         }
-        for (is_error, text) in unknown_members(managed, actual, strangers) {
+        for (is_error, text) in wrong_members(managed, actual, strangers) {
             say(is_error, text);
         }
+        // What is the same for several owners is one warning.
         for (is_error, text) in lenders.findings(managed, cluster) {
-            say(is_error, text);
+            if is_error || warned.insert(text.clone()) {
+                say(is_error, text);
+            }
         }
     }
     findings
@@ -220,11 +226,7 @@ fn elsewhere(managed: &ManagedQos, actual: &Actual, cluster: &Cluster) -> Option
 }
 
 /// slurmdbd refuses a QOS that preempts itself, also through others.
-fn preemption_cycle(
-    managed: &ManagedQos,
-    in_file: &HashMap<&str, &Settings>,
-    actual: &Actual,
-) -> Option<String> {
+fn cycle(managed: &ManagedQos, in_file: &HashMap<&str, &Settings>, actual: &Actual) -> Option<String> {
     let preempted = |name: &str| -> Vec<&str> {
         let of_database = || actual.qoses.get(name).map(|qos| &qos.settings);
         let settings = in_file.get(name).copied().or_else(of_database);
@@ -257,11 +259,7 @@ fn unknown_preempted(managed: &ManagedQos, actual: &Actual, in_file: &HashSet<&s
         .collect()
 }
 
-fn unknown_members(
-    managed: &ManagedQos,
-    actual: &Actual,
-    strangers: &HashSet<String>,
-) -> Vec<(bool, String)> {
+fn wrong_members(managed: &ManagedQos, actual: &Actual, strangers: &HashSet<String>) -> Vec<(bool, String)> {
     if managed.members.accounts().any(|account| account == ROOT) {
         return vec![(true, "every user is below the account root; write Account=*".to_owned())];
     }

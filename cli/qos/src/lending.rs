@@ -24,18 +24,14 @@ pub struct Loan {
 }
 
 /// All loans of groups that lend; empty if the file has no `Burst`. `gpus` are all GPUs of the cluster by type.
-pub fn loans(
-    qoses: &[ManagedQos],
-    usages: &HashMap<String, Usage>,
-    gpus: &BTreeMap<String, u64>,
-) -> Vec<Loan> {
+pub fn loans(qoses: &[ManagedQos], used: &HashMap<String, Usage>, gpus: &BTreeMap<String, u64>) -> Vec<Loan> {
     let mut types: Vec<&str> = Vec::new();
     for (gres_type, _) in qoses.iter().filter(|_| is_on(qoses)).flat_map(|managed| &managed.gpus) {
         if !types.iter().any(|known| known.eq_ignore_ascii_case(gres_type)) {
             types.push(gres_type);
         }
     }
-    types.into_iter().flat_map(|gres_type| of_type(gres_type, qoses, usages, gpus)).collect()
+    types.into_iter().flat_map(|gres_type| of_type(gres_type, qoses, used, gpus)).collect()
 }
 
 fn of_type(

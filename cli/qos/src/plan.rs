@@ -294,7 +294,7 @@ fn of_one(managed: &ManagedQos, qos: Option<&Qos>, cluster: &Cluster) -> (Vec<St
 /// sacctmgr's argument, and one line for each limit that differs.
 fn difference(field: &Field, from: Option<&Value>, to: Option<&Value>) -> (String, Vec<String>) {
     if field.kind == Kind::Tres {
-        return difference_of_tres(field, limits(from), limits(to));
+        return tres_changes(field, limits(from), limits(to));
     }
     let argument = to.map_or_else(|| field.unset.to_owned(), |to| value::argument(field, to));
     let none = match field.unset {
@@ -313,11 +313,7 @@ fn limits(value: Option<&Value>) -> BTreeMap<&str, u64> {
 }
 
 /// Only the TRES that differ: sacctmgr doesn't change the others.
-fn difference_of_tres(
-    field: &Field,
-    from: BTreeMap<&str, u64>,
-    to: BTreeMap<&str, u64>,
-) -> (String, Vec<String>) {
+fn tres_changes(field: &Field, from: BTreeMap<&str, u64>, to: BTreeMap<&str, u64>) -> (String, Vec<String>) {
     let mut names: Vec<&str> = from.keys().chain(to.keys()).copied().collect();
     names.sort_unstable();
     names.dedup();

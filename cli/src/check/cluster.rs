@@ -167,12 +167,8 @@ fn governed_accounts(config: &Config, accounts: &Accounts) -> Option<Finding> {
 }
 
 /// Those that the names mean. [`names`] has the names that mean none.
-fn named<'n>(
-    about: &'static str,
-    patterns: &Patterns,
-    all: impl Iterator<Item = &'n String>,
-) -> Option<Finding> {
-    let meant = all.filter(|name| patterns.match_name(name.as_bytes(), Case::Ignored));
+fn named<'n>(about: &'static str, list: &Patterns, all: impl Iterator<Item = &'n String>) -> Option<Finding> {
+    let meant = all.filter(|name| list.match_name(name.as_bytes(), Case::Ignored));
     let meant: Vec<String> = meant.cloned().collect();
     (!meant.is_empty()).then(|| Finding::ok(about, listed(&meant)))
 }

@@ -127,13 +127,7 @@ fn sum(all: &[NodeGres], name: &str) -> u64 {
 
 /// Compares the file with what slurmctld counts on the node, and with what the placement needs. `gpus` is how many
 /// exist.
-pub fn gres(
-    config: &NodeConfig,
-    own: &OwnGres,
-    counted: &[NodeGres],
-    path: &Path,
-    gpus: usize,
-) -> Vec<Finding> {
+pub fn gres(config: &NodeConfig, own: &OwnGres, gres: &[NodeGres], path: &Path, gpus: usize) -> Vec<Finding> {
     let about = "gres.conf";
     let shown = path.display();
     let share = config.share_gres.as_str();
@@ -141,7 +135,7 @@ pub fn gres(
     let shares: Option<u64> = own.shares.iter().map(|share| share.count).sum();
     let shares = shares.filter(|_| !own.shares.is_empty());
     for (name, here) in [("gpu", own.gpus), (share, shares)] {
-        let there = sum(counted, name);
+        let there = sum(gres, name);
         if let Some(here) = here.filter(|here| *here != there) {
             // Where slurmctld hasn't read slurm.conf yet, its number isn't the right one; but it decides which order
             // drains nothing.
@@ -162,7 +156,7 @@ pub fn gres(
         }
     }
     let needs_all =
-        config.placement == Placement::Follow && share == "mps" && gpus > 1 && sum(counted, share) > 0;
+        config.placement == Placement::Follow && share == "mps" && gpus > 1 && sum(gres, share) > 0;
     if needs_all && (own.shares.is_empty() || own.shares.iter().any(|share| !share.all)) {
         findings.push(Finding::wrong(
             about,

@@ -10,6 +10,7 @@ use gpushare_node::gpu::{self, Detail, Inventory, Roots};
 use gpushare_node::ledger::Ledger;
 use gpushare_node::nvml::Nvml;
 use gpushare_node::supervise::{LEAST_TIMEOUT, LONGEST};
+use rustix::fs::statvfs;
 
 use super::finding::Finding;
 use super::mps;
@@ -21,6 +22,8 @@ pub const GROWS: &str = "restart slurmd on this node, then slurmctld";
 /// The order if it loses some. From 26.05 on slurmctld ends jobs that have a GRES whose count is lower when it starts.
 pub const SHRINKS: &str =
     "when the node is drained and has no job, restart slurmctld, then slurmd on this node";
+/// How many more files, each of a block, the ledger needs at least.
+const LEAST_ROOM: u64 = 4;
 /// How shares of running jobs stay out of a change of gpushare.conf, which a node follows at once.
 const DRAINED: &str = "when the node is drained and has no job";
 
@@ -242,11 +245,11 @@ pub fn programs(settings: &Settings) -> Vec<Finding> {
 pub fn ledger(ledger: &Ledger, path: &Path) -> Vec<Finding> {
     let about = "ledger";
     let shown = path.display();
-    let found = match path.symlink_metadata() {
-        Err(_) => {
-            return vec![Finding::ok(about, format!("{shown} does not exist; the first prolog makes it"))];
-        }
-        Ok(found) => found,
+    if let Some(full) = full(path) {
+        return vec![full];
+    }
+    let Ok(found) = path.symlink_metadata() else {
+        return vec![Finding::ok(about, format!("{shown} does not exist; the first prolog makes it"))];
     };
     if !found.is_dir() || found.uid() != 0 || found.mode() & 0o022 != 0 {
         let said = format!("{shown} is not a directory that only root can change");
@@ -273,6 +276,15 @@ pub fn ledger(ledger: &Ledger, path: &Path) -> Vec<Finding> {
         }
         Ok(listing) => vec![Finding::ok(about, format!("{} jobs", listing.entries.len()))],
     }
+}
+
+/// Whether its file system takes no more entries. One that doesn't count its inodes says 0 for all of them.
+fn full(path: &Path) -> Option<Finding> {
+    let found = path.ancestors().find_map(|path| statvfs(path).ok())?;
+    let (shown, inodes) = (path.display(), found.f_files > 0 && found.f_favail < LEAST_ROOM);
+    let said = format!("{shown} has no {} left: jobs fail", if inodes { "inodes" } else { "space" });
+    let fix = "df /run; df -i /run; remove what fills it".to_owned();
+    (inodes || found.f_bavail < LEAST_ROOM).then(|| Finding::wrong("ledger", said, fix))
 }
 
 /// Whether NVML reports what the GPUs are doing; who drained one knows its fault.

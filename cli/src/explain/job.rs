@@ -111,7 +111,8 @@ pub fn explain(id: &JobId, options: Options) -> Result<Option<String>, ExplainEr
 fn some(all: &[&Row], rows: &[Row], options: Options) -> Result<String, ExplainError> {
     let snapshot = Snapshot::default();
     // Without the file, jobs can be explained too.
-    let qoses = local::config(options.conf).ok().flatten().unwrap_or_default().qoses;
+    let qoses = local::config(options.conf).map_err(gpushare_terminal::complain).ok().flatten();
+    let qoses = qoses.unwrap_or_default().qoses;
     let told = all.iter().take(MOST).map(|row| one(row, rows, options, (&snapshot, &qoses)));
     let told = told.collect::<Result<Vec<Told>, ProgramError>>()?;
     Ok(print(&told, all.len() - told.len(), options.json)?)
@@ -163,7 +164,10 @@ fn waits(row: &Row, rows: &[Row], (snapshot, qoses): Site) -> Result<What, Progr
     }
     let row = &whole;
     let (mut known, mut notes) = records::read(row, snapshot)?;
-    known.nodes = snapshot.nodes().ok().map(|nodes| records::of_nodes(row, nodes));
+    match snapshot.nodes() {
+        Ok(nodes) => known.nodes = Some(records::of_nodes(row, nodes)),
+        Err(reason) => notes.push(format!("can't tell what its nodes have free: {reason}")),
+    }
     let mut limits = limits::concerning(row, &known, rows);
     if let Err(reason) = spent::add_users(&mut limits, &known, snapshot) {
         notes.push(format!("can't tell who used the minutes: {reason}"));
@@ -181,7 +185,7 @@ fn waits(row: &Row, rows: &[Row], (snapshot, qoses): Site) -> Result<What, Progr
     notes.extend(row.partition.contains(',').then(|| {
         format!("it may start in any of the partitions {}; the limits are those in the first", row.partition)
     }));
-    notes.extend(lending::offer(row, &limits, rows, qoses, snapshot));
+    notes.extend(lending::offer(row, &limits, rows, (snapshot, qoses)));
     let never = limits.iter().any(Limit::is_never);
     Ok(What::Waits {
         reason: row.reason.clone(),
@@ -287,7 +291,7 @@ pub fn above(job: Above, (snapshot, qoses): Site) -> Result<Vec<Beyond>, Program
     if is_whole {
         records::whole_nodes(&mut row, snapshot.nodes()?);
     }
-    let (known, _) = records::read(&row, snapshot)?;
+    let (known, notes) = records::read(&row, snapshot)?;
     let mut limits = limits::concerning(&row, &known, &[]);
     // The limits count even if accounting doesn't say who used the minutes.
     let _ = spent::add_users(&mut limits, &known, snapshot);
@@ -310,6 +314,6 @@ pub fn above(job: Above, (snapshot, qoses): Site) -> Result<Vec<Beyond>, Program
             _ => None,
         }
     };
-    let offer = lending::offer(&row, &limits, &[], qoses, snapshot).map(Beyond::Waits);
-    Ok(limits.iter().filter_map(one).chain(offer).collect())
+    let offer = lending::offer(&row, &limits, &[], (snapshot, qoses));
+    Ok(limits.iter().filter_map(one).chain(offer.into_iter().chain(notes).map(Beyond::Waits)).collect())
 }

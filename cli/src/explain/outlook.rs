@@ -14,7 +14,7 @@ use gpushare_qos::config::ManagedQos;
 use gpushare_slurm_run::Snapshot;
 use gpushare_slurm_text::Settings;
 
-/// Limits that are lower than what a request asks for, one line each; empty if slurmctld can't be asked.
+/// Limits that are lower than what a request asks for, one line each.
 pub fn above(
     request: &Request,
     qos: &str,
@@ -39,7 +39,8 @@ pub fn above(
         is_warned: remarks.iter().any(is_advice),
         time: request.batch.and_then(|batch| batch.time_limit),
     };
-    job::above(place, site).unwrap_or_default()
+    job::above(place, site)
+        .unwrap_or_else(|reason| vec![Beyond::Waits(format!("can't tell whether limits stop it: {reason}"))])
 }
 
 /// What the partitions say to the job's QOS, if none of them takes it. Slurm tests accounts and groups at submission

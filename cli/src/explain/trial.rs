@@ -8,6 +8,8 @@ use std::time::Duration;
 
 use gpushare_slurm_run::{command, run};
 
+use super::job::Beyond;
+
 /// Options with which this test ends some release's slurmctld, also without a plugin (docs/limits.md).
 const NOT_TESTED: [&str; 4] = ["spread-job", "extra", "distribution", "ntasks-per-socket"];
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -23,8 +25,8 @@ const MEANINGS: [(&str, &str); 7] = [
     ("Requested reservation is invalid", "`scontrol show reservation` lists the reservations"),
 ];
 
-/// Why Slurm says no to a command line of sbatch; `None` if it doesn't, or can't be asked.
-pub fn ask(words: &[Vec<u8>], options: &[&str], has_script: bool) -> Option<String> {
+/// Why Slurm says no to sbatch's command line, or that it doesn't answer; `None` if it says yes or must not be asked.
+pub fn ask(words: &[Vec<u8>], options: &[&str], has_script: bool) -> Option<Beyond> {
     // `options` has no such variable.
     let set = ["SBATCH_SPREAD_JOB", "SBATCH_DISTRIBUTION"].iter().any(|name| env::var_os(name).is_some());
     if set || options.iter().any(|name| NOT_TESTED.contains(name)) {
@@ -33,12 +35,19 @@ pub fn ask(words: &[Vec<u8>], options: &[&str], has_script: bool) -> Option<Stri
     let mut sbatch = command("sbatch");
     sbatch.arg("--test-only").args((!has_script).then_some("--wrap=:"));
     sbatch.args(words.iter().map(|word| OsStr::from_bytes(word)));
-    let output = run::run(&mut sbatch, PATIENCE).ok()?;
-    if output.status.success() { None } else { reason(&String::from_utf8_lossy(&output.complaints)) }
+    match run::run(&mut sbatch, PATIENCE) {
+        Err(error) => Some(unknown(&error.to_string())),
+        Ok(output) if output.status.success() => None,
+        Ok(output) => reason(&String::from_utf8_lossy(&output.complaints)),
+    }
+}
+
+fn unknown(why: &str) -> Beyond {
+    Beyond::Waits(format!("can't tell what Slurm itself says: {why}"))
 }
 
 /// Other complaints of sbatch, such as one about the script, are no answer of Slurm's.
-fn reason(said: &str) -> Option<String> {
+fn reason(said: &str) -> Option<Beyond> {
     let mut lines = said.lines().map(|line| line.trim_start_matches("sbatch: error: ").trim_end_matches('.'));
     // A plugin's own text says more than the error behind it.
     let more = lines.clone().find(|line| {
@@ -46,10 +55,12 @@ fn reason(said: &str) -> Option<String> {
     });
     let answer = lines.find_map(|line| line.strip_prefix("allocation failure: ")).or(more)?;
     let passing = ["slurm controller", "timed out", "temporarily unavailable"];
-    let answer = Some(answer).filter(|answer| !passing.iter().any(|word| answer.contains(word)))?;
+    if passing.iter().any(|word| answer.contains(word)) {
+        return Some(unknown(answer));
+    }
     let meaning = MEANINGS.iter().find(|(start, _)| answer.starts_with(start));
     let meant = meaning.map_or_else(|| answer.to_owned(), |(_, words)| format!("{answer}: {words}"));
-    Some(more.map_or(meant, str::to_owned))
+    Some(Beyond::Refused(more.map_or(meant, str::to_owned)))
 }
 
 #[cfg(test)]
@@ -63,8 +74,12 @@ mod tests {
             ("sbatch: error: Unable to open file job.sh\n", None),
             ("sbatch: error: Batch script is empty!\n", None),
             ("allocation failure: Something new\n", Some("Something new")),
-            ("allocation failure: Unable to contact slurm controller (connect failure)\n", None),
-            ("allocation failure: Resource temporarily unavailable\n", None),
+            (
+                "allocation failure: Unable to contact slurm controller (connect failure)\n",
+                Some(
+                    "can't tell what Slurm itself says: Unable to contact slurm controller (connect failure)",
+                ),
+            ),
             (
                 "allocation failure: Requested reservation is invalid\n",
                 Some("Requested reservation is invalid: `scontrol show reservation` lists the reservations"),
@@ -85,7 +100,13 @@ mod tests {
                 Some("Memory specification can not be satisfied"),
             ),
         ] {
-            assert_eq!(reason(said).as_deref(), expected, "{said}");
+            let (why, refuses) = match reason(said) {
+                Some(Beyond::Refused(why)) => (Some(why), true),
+                Some(Beyond::Waits(why)) => (Some(why), false),
+                None => (None, false),
+            };
+            assert_eq!(why.as_deref(), expected, "{said}");
+            assert_eq!(refuses, why.is_some_and(|why| !why.starts_with("can't tell")), "{said}");
         }
     }
 }

@@ -1,5 +1,5 @@
 //! Reads everything that a plan needs: the file, the database, the nodes, and the existing users. Calls sacctmgr three
-//! times and scontrol twice, whatever the number of QOSes.
+//! times and scontrol three times, whatever the number of QOSes.
 
 use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};
@@ -10,8 +10,9 @@ use gpushare_qos::config::{ManagedQos, Members};
 use gpushare_qos::plan::InUse;
 use gpushare_qos::tree::Tree;
 use gpushare_qos::{Actual, Cluster, Finding, check, stale, state};
+use gpushare_slurm_text::partition::{self, PARTITIONS};
 use gpushare_slurm_text::settings::{SETTINGS, Settings};
-use gpushare_slurm_text::{assoc_mgr, node, own, partition};
+use gpushare_slurm_text::{assoc_mgr, node, own};
 use gpushare_terminal::clean;
 
 use super::error::QosError;
@@ -86,7 +87,8 @@ pub fn qoses(conf: Option<&Path>) -> Result<(PathBuf, Vec<ManagedQos>), LoadErro
 fn cluster() -> Result<Cluster, QosError> {
     let settings = settings()?;
     let nodes = node::read(&ask(node::ALL_NODES.0, node::ALL_NODES.1)?);
-    Ok(Cluster::of(&settings, &nodes)?)
+    let partitions = partition::read(&ask(PARTITIONS.0, PARTITIONS.1)?);
+    Ok(Cluster { partitions, ..Cluster::of(&settings, &nodes)? })
 }
 
 /// The cluster without its GPUs, because nodes may be hidden from users.
@@ -124,8 +126,7 @@ pub fn used() -> Result<InUse, QosError> {
     for name in ask("squeue", &["-h", "-a", "-r", "-o", "%q"])?.lines().flat_map(|line| line.split(',')) {
         used.entry(name.trim().to_ascii_lowercase()).or_default().jobs += 1;
     }
-    let text = ask("scontrol", &["-a", "-o", "show", "partition"])?;
-    for partition in partition::read(&text) {
+    for partition in partition::read(&ask(PARTITIONS.0, PARTITIONS.1)?) {
         for name in partition.qoses {
             let name = name.to_ascii_lowercase();
             used.entry(name).or_default().partitions.insert(partition.name.clone());

@@ -215,38 +215,26 @@ fn nodes(config: &Config, slurm: &Slurm, hooks: bool) -> Vec<Requirement> {
     if gres.is_empty() {
         return Vec::new();
     }
-    let mut requirements = vec![
+    let mut all = vec![
         Requirement::slurm("GresTypes", Must::Words(gres), "Slurm does not know these resources"),
         Requirement::slurm("TaskPlugin", owned(&["task/cgroup"]), "a step's devices can't be fenced"),
     ];
     if placed {
-        requirements.push(Requirement::slurm(
-            "ProctrackType",
-            Must::Be("proctrack/cgroup"),
-            "steps have no cgroup",
-        ));
+        all.push(Requirement::slurm("ProctrackType", Must::Be("proctrack/cgroup"), "steps have no cgroup"));
         let why = "ssh sessions are in no step, and the prolog can't trust the share's size";
-        requirements.push(Requirement::slurm("PrologFlags", owned(&["Contain"]), why));
+        all.push(Requirement::slurm("PrologFlags", owned(&["Contain"]), why));
         if !hooks {
-            requirements.push(Requirement::slurm(
-                "Prolog",
-                Must::Run("gpushare-prolog"),
-                "no job gets its share",
-            ));
-            requirements.push(Requirement::slurm(
-                "Epilog",
-                Must::Run("gpushare-epilog"),
-                "no share is released",
-            ));
+            all.push(Requirement::slurm("Prolog", Must::Run("gpushare-prolog"), "no job gets its share"));
+            all.push(Requirement::slurm("Epilog", Must::Run("gpushare-epilog"), "no share is released"));
         }
     }
     // On v2 our own filter is enough if Slurm knows no GPUs.
     if slurm_has_gpus(config) || slurm.settings.get("CgroupPlugin") != "cgroup/v2" {
         let why = "a job can use GPUs that Slurm gave to others";
-        requirements.push(Requirement {
+        all.push(Requirement {
             file: File::Cgroup,
             ..Requirement::slurm("ConstrainDevices", Must::Be("yes"), why)
         });
     }
-    requirements
+    all
 }

@@ -50,12 +50,7 @@ pub fn billing(config: &Config, slurm: &Slurm) -> Vec<Bill> {
 
 /// `units`: what a unit weighs on each node with shares, in millionths. A partition has one weight for all of them, so
 /// the dearest counts. Weights of shares by their type are the site's. `None` if there is nothing to say.
-fn bill(
-    config: &Config,
-    partition: &Partition,
-    has_gpus: bool,
-    units: &BTreeSet<Option<u64>>,
-) -> Option<Bill> {
+fn bill(config: &Config, partition: &Partition, gpus: bool, units: &BTreeSet<Option<u64>>) -> Option<Bill> {
     let gres = config.node.share_gres.as_str();
     let of_shares = || partition.billing.iter().filter(|word| is_of(word, gres));
     let is_typed = |word: &String| name(word).contains(':');
@@ -64,12 +59,12 @@ fn bill(
     let is_paid = |word: &String| factor(word.split('=').nth(1).unwrap_or_default()).unwrap_or(0) > 0;
     let unknown = units.contains(&None) && !of_shares().any(is_paid);
     let mut weights: Vec<String> = Vec::new();
-    if has_gpus {
+    if gpus {
         weights.extend(config.gpu_weights.iter().map(ToString::to_string));
     }
     weights.extend(unit.map(|millionths| format!("GRES/{gres}={}", decimal(millionths))));
     // A weight for the sum over the types would count each GPU twice.
-    let is_ours = |word: &String| has_gpus && is_of(word, "gpu") || unit.is_some() && is_of(word, gres);
+    let is_ours = |word: &String| gpus && is_of(word, "gpu") || unit.is_some() && is_of(word, gres);
     let (now, others): (Vec<String>, Vec<String>) = partition.billing.iter().cloned().partition(is_ours);
     let line = format!("TRESBillingWeights={}", [others.as_slice(), &weights].concat().join(","));
     let met = normal(&now) == normal(&weights);

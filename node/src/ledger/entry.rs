@@ -101,6 +101,12 @@ impl Entry {
         Entry { key, user_id, failure: None, holding, gpus, since: 0, node: None, given, witness: None }
     }
 
+    /// What an empty file means: there was no room for the job's entry ([`Locked::record`](super::Locked::record)).
+    pub(super) fn unwritten(id: u32) -> Entry {
+        let failure = Some("no room for its record in /run/gpushare on this node".to_owned());
+        Entry { failure, ..Entry::without_gpus(JobKey { id, restart: 0 }, 0) }
+    }
+
     /// Whether it may be of the start whose extern step `witness` is: it was noted by that one, or by none yet. With
     /// another's it is of an earlier start, or of an old job with the same number.
     pub fn may_be_of(&self, witness: Option<Witness>) -> bool {
@@ -124,18 +130,12 @@ impl Entry {
 
     /// Units of a share; 0 for whole GPUs.
     pub fn units(&self) -> u32 {
-        match self.holding {
-            Holding::Share { units, .. } => units,
-            Holding::Whole | Holding::Nothing => 0,
-        }
+        if let Holding::Share { units, .. } = self.holding { units } else { 0 }
     }
 
     /// The GPU of a share.
     pub fn share_gpu(&self) -> Option<&Gpu> {
-        match self.holding {
-            Holding::Share { .. } => self.gpus.first(),
-            Holding::Whole | Holding::Nothing => None,
-        }
+        self.gpus.first().filter(|_| matches!(self.holding, Holding::Share { .. }))
     }
 
     /// Whether the job has this GPU or a share of it. Compares device numbers, which don't change if the order of GPUs
@@ -233,10 +233,9 @@ impl FromStr for Entry {
 
     fn from_str(text: &str) -> Result<Self, Damage> {
         let mut lines = Lines(text.lines().peekable());
-        match lines.0.next() {
-            Some(FIRST_LINE) => {}
-            Some(line) => return Err(other_version(line).map_or(Damage::Foreign, Damage::OtherVersion)),
-            None => return Err(Damage::Foreign),
+        let first = lines.0.next().unwrap_or_default();
+        if first != FIRST_LINE {
+            return Err(other_version(first).map_or(Damage::Foreign, Damage::OtherVersion));
         }
         if !text.ends_with(&format!("\n{LAST_LINE}\n")) {
             return Err(Damage::Truncated);

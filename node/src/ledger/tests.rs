@@ -44,7 +44,7 @@ fn garbage_is_set_aside_and_the_rest_is_kept() {
     let jobs = dir.path().join("gpushare/jobs");
     let good = entry(9, 0).to_string();
     for (name, text) in [
-        ("2", String::new()),
+        ("2", "\n".to_owned()),
         ("3", "\u{0}\u{1}".to_owned()),
         ("4", good[..good.len() - 5].to_owned()),
         ("5", good.replace("gpushare-ledger 5", "gpushare-ledger two")),
@@ -172,6 +172,26 @@ fn a_folder_that_others_can_change_is_refused() {
     let link = dir.path().join("link");
     std::os::unix::fs::symlink(dir.path(), &link).unwrap();
     assert!(matches!(Ledger::at(link).lock(SOON), Err(LedgerError::Folder(FolderError::Unsafe(_)))));
+}
+
+#[test]
+fn an_empty_file_is_a_job_that_had_no_room() {
+    let (dir, ledger) = ledger();
+    ledger.lock(SOON).unwrap().record(&entry(1, 0)).unwrap();
+    std::fs::write(dir.path().join("gpushare/jobs/2"), "").unwrap();
+    let locked = ledger.lock(SOON).unwrap();
+    let why = "no room for its record in /run/gpushare on this node";
+    for _ in 0..2 {
+        let listing = locked.list().unwrap();
+        assert_eq!(listing.failures, [(2, why.to_owned())], "it stays until the job has ended");
+        assert_eq!((listing.entries, listing.garbage), (vec![entry(1, 0)], vec![]), "and has no GPU");
+    }
+    assert_eq!(failure(&ledger, 2).as_deref(), Some(why));
+    locked.record(&entry(2, 0)).unwrap();
+    assert_eq!(failure(&ledger, 2), None, "another try had room");
+    std::fs::write(dir.path().join("gpushare/jobs/2"), "").unwrap();
+    assert_eq!(locked.forget(2, Some(3)).unwrap(), None);
+    assert!(!ledger.knows(2), "an epilog removes it");
 }
 
 #[test]

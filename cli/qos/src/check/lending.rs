@@ -1,8 +1,10 @@
 //! What would keep a group from getting its GPUs back from borrowers: an error if it would always, otherwise a warning.
 
+use gpushare_slurm_text::Partition;
+
 use super::Cluster;
 use crate::TYPE;
-use crate::config::lending::{is_on, owns};
+use crate::config::lending::{is_on, name, owns};
 use crate::config::value::{Settings, Value};
 use crate::config::{ManagedQos, Members};
 use crate::state::{Actual, Qos};
@@ -11,23 +13,17 @@ use crate::state::{Actual, Qos};
 pub(super) struct Lenders<'q> {
     qoses: &'q [ManagedQos],
     actual: &'q Actual,
-    lend: bool,
-    /// The warning about QOSes that don't give way is the same for most owners.
-    is_warned: bool,
+    /// Whether the groups lend.
+    pub(super) lend: bool,
 }
 
 impl<'q> Lenders<'q> {
     pub(super) fn of(qoses: &'q [ManagedQos], actual: &'q Actual) -> Lenders<'q> {
-        Lenders { qoses, actual, lend: is_on(qoses), is_warned: false }
-    }
-
-    /// Whether the groups lend.
-    pub(super) fn lend(&self) -> bool {
-        self.lend
+        Lenders { qoses, actual, lend: is_on(qoses) }
     }
 
     /// What is wrong with a record: whether it is an error, and the text.
-    pub(super) fn findings(&mut self, managed: &ManagedQos, cluster: &Cluster) -> Vec<(bool, String)> {
+    pub(super) fn findings(&self, managed: &ManagedQos, cluster: &Cluster) -> Vec<(bool, String)> {
         let mut found = self.of_second(managed);
         if managed.burst.is_some() && !cluster.preempts {
             let text = "Burst needs PreemptType=preempt/qos in slurm.conf and a PreemptMode other than OFF; 'gpushare \
@@ -37,6 +33,8 @@ impl<'q> Lenders<'q> {
         if !self.lend {
             return found;
         }
+        let partitions = managed.burst.iter().flat_map(|_| &cluster.partitions);
+        found.extend(partitions.filter_map(|one| Some((false, self.of_partition(managed, one)?))));
         if !owns(managed) {
             let text = locked_out(&format!("QOS '{}'", managed.name));
             found.extend(self.is_locked_out(&managed.name, &managed.settings).then_some((true, text)));
@@ -51,18 +49,13 @@ impl<'q> Lenders<'q> {
             let text = format!("with Burst, Preempt can't name '{}', which has GPUs of its own", other.name);
             found.push((true, text));
         }
-        if managed.line == self.qoses.iter().find(|other| owns(other)).map_or(0, |first| first.line) {
-            let found_there = self.of_database(cluster).filter(|(name, of)| self.is_locked_out(name, of));
-            found.extend(several(found_there.map(|(name, _)| name)).map(|them| (false, locked_out(&them))));
-        }
+        let found_there = self.of_database(cluster).filter(|(name, of)| self.is_locked_out(name, of));
+        found.extend(several(found_there.map(|(name, _)| name)).map(|them| (false, locked_out(&them))));
         let keep = several(self.others(managed, cluster).filter(|name| !gives_way(name)));
-        if let (Some(them), false) = (keep, self.is_warned) {
-            let text = format!(
-                "jobs of {them} may keep its GPUs until they end; name in Preempt what must give way"
-            );
-            found.push((false, text));
-            self.is_warned = true;
-        }
+        let text = |them| {
+            format!("jobs of {them} may keep its GPUs until they end; name in Preempt what must give way")
+        };
+        found.extend(keep.map(|them| (false, text(them))));
         found
     }
 
@@ -72,17 +65,40 @@ impl<'q> Lenders<'q> {
         let Some(second) = self.qoses.iter().find(is_its) else { return Vec::new() };
         let (own, other) = (&managed.name, &second.name);
         // Without limits of 0 on other types, it could have those beyond what the group may borrow.
-        let types = (managed.keeps_to_its_types && !second.keeps_to_its_types).then(|| {
-            (
-                true,
-                format!("QOS '{own}' is governed and '{other}' isn't: GovernedQOS and Mode must be for both"),
-            )
-        });
+        let text =
+            format!("QOS '{own}' is governed and '{other}' isn't: GovernedQOS and Mode must be for both");
+        let types = (managed.keeps_to_its_types && !second.keeps_to_its_types).then_some((true, text));
         let rules = (!managed.unruled.is_empty()).then(|| {
             let keys: String = managed.unruled.iter().map(|key| format!(" {key}=…")).collect();
             (false, format!("rules for QOS '{own}' are not for '{other}'; add a line QOS={other}{keys}"))
         });
         types.into_iter().chain(rules).collect()
+    }
+
+    /// What keeps a group from borrowing in a partition, or owners from getting their GPUs back there.
+    fn of_partition(&self, owner: &ManagedQos, partition: &Partition) -> Option<String> {
+        let (place, second) = (&partition.name, name(&owner.name));
+        if !partition.admits(&second) {
+            let lacks = !partition.allowed.is_empty() && partition.admits(&owner.name);
+            let text = || {
+                format!("partition '{place}' doesn't allow QOS '{second}'; slurm.conf: add it to AllowQos")
+            };
+            return lacks.then(text);
+        }
+        let is_over =
+            matches!(owner.settings.get("Flags"), Some(Value::Words(flags)) if flags.contains("OverPartQOS"));
+        let own = partition.own.as_ref().filter(|own| !is_over && self.limits_gpus(own))?;
+        Some(format!(
+            "QOS '{own}' of partition '{place}' limits GPUs: if borrowers have them all, owners wait; remove the \
+             limit, or give owners Flags=OverPartQOS"
+        ))
+    }
+
+    fn limits_gpus(&self, name: &str) -> bool {
+        let of_file = self.qoses.iter().find(|other| other.name == name).map(|other| &other.settings);
+        let found = of_file.or_else(|| self.actual.qoses.get(name).map(|qos| &qos.settings));
+        let is_gpu = |(tres, number): (&String, &u64)| *number > 0 && tres.starts_with("gres/gpu");
+        matches!(found.and_then(|of| of.get("GrpTRES")), Some(Value::Tres(limits)) if limits.iter().any(is_gpu))
     }
 
     /// Whether a QOS has a quota of a type that groups lend, but can't get its GPUs back.

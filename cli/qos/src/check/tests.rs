@@ -35,7 +35,10 @@ fn said(text: &str) -> Vec<String> {
 fn said_of(text: &str, actual: &Actual) -> Vec<String> {
     let qoses = Database::parse(text).unwrap().qoses;
     let strangers = ["eve", "old"].map(str::to_owned).into();
-    let findings = check(&qoses, actual, &cluster(), &strangers);
+    marked(&check(&qoses, actual, &cluster(), &strangers))
+}
+
+fn marked(findings: &[Finding]) -> Vec<String> {
     let mark = |finding: &Finding| if finding.is_error { "error" } else { "warning" };
     findings.iter().map(|finding| format!("{} {}: {}", finding.line, mark(finding), finding.text)).collect()
 }
@@ -129,7 +132,7 @@ fn groups_that_lend_get_their_gpus_back() {
             "3 error: with Burst, Preempt can't name 'x', which has GPUs of its own",
         ),
         (
-            "\nQOS=y Account=a GPUs=a40:2 Preempt=normal,gone\nQOS=z Account=a GPUs=H100:1",
+            "\nQOS=y Account=a GPUs=a40:2 Preempt=normal,gone\nQOS=z Account=a GPUs=H100:1 Preempt=normal,gone",
             "3 warning: jobs of QOS 'theirs' may keep its GPUs until they end; name in Preempt what must give way",
         ),
     ] {
@@ -176,6 +179,46 @@ fn a_quota_that_gets_nothing_back_says_so() {
         X.replace(",gone B", ",gone,h B")
     );
     assert_eq!(said_of(&text, &there), [format!("1 warning: {}", locked("typed'"))]);
+}
+
+#[test]
+fn a_partition_lends_what_it_gives_back() {
+    let mut there = actual();
+    let part = there.qoses.get_mut("part_p").unwrap();
+    part.settings
+        .insert("GrpTRES", Value::Tres([("gres/gpu".into(), 4), ("gres/gpu:h100".into(), 0)].into()));
+    let both = format!("{X}\nQOS=y Account=a GPUs=a40:2 Preempt=normal,theirs,gone Burst=1x");
+    for (partition, expected) in [
+        ("AllowQos=x,x_burst,y,Y_burst", vec![]),
+        ("AllowQos=normal", vec![]),
+        ("DenyQos=x_burst PreemptMode=REQUEUE", vec![]),
+        (
+            "AllowQos=normal,X,y,y_burst",
+            vec!["1 warning: partition 'p' doesn't allow QOS 'x_burst'; slurm.conf: add it to AllowQos"],
+        ),
+        ("QoS=theirs", vec![]),
+        (
+            "QoS=part_p",
+            vec![
+                "1 warning: QOS 'part_p' of partition 'p' limits GPUs: if borrowers have them all, owners wait; \
+                 remove the limit, or give owners Flags=OverPartQOS",
+            ],
+        ),
+    ] {
+        let partitions = node_partitions(partition);
+        let of = |text: &str| {
+            let cluster = Cluster { partitions: partitions.clone(), ..cluster() };
+            marked(&check(&Database::parse(text).unwrap().qoses, &there, &cluster, &HashSet::new()))
+        };
+        assert_eq!(of(&both), expected, "{partition}");
+        assert_eq!(of(&both.replace(" Burst=2x", "").replace(" Burst=1x", "")), Vec::<String>::new());
+        let over = both.replace("Burst", "Flags=OverPartQOS Burst");
+        assert_eq!(of(&over).is_empty(), expected.is_empty() || partition == "QoS=part_p", "{partition}");
+    }
+}
+
+fn node_partitions(text: &str) -> Vec<gpushare_slurm_text::Partition> {
+    gpushare_slurm_text::partition::read(&format!("PartitionName=p {text}"))
 }
 
 #[test]

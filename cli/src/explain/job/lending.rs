@@ -11,31 +11,31 @@ use gpushare_slurm_text::assoc_mgr::QOSES;
 use gpushare_slurm_text::limits::{ASSOCIATIONS, Associations};
 use gpushare_slurm_text::queue::Row;
 
+use super::Site;
 use super::limits::{self, Limit, Verdict};
 use super::reason::is_held;
 use super::records::{self, Holder, Known};
 
 /// What to write, if a limit of the job's QOS stops it, and it may have the other, where none does and GPUs are free.
-pub fn offer(
-    row: &Row,
-    stopping: &[Limit],
-    rows: &[Row],
-    qoses: &[ManagedQos],
-    snapshot: &Snapshot,
-) -> Option<String> {
+pub fn offer(row: &Row, stopping: &[Limit], rows: &[Row], (snapshot, qoses): Site) -> Option<String> {
     let burst = wanted(row, stopping, qoses)?;
+    let unknown = |reason| Some(format!("can't tell whether {} has room: {reason}", burst.name));
+    of(burst, row, rows, snapshot).unwrap_or_else(unknown)
+}
+
+fn of(burst: &ManagedQos, row: &Row, rows: &[Row], slurm: &Snapshot) -> Result<Option<String>, ProgramError> {
     let time = time(burst, row.time_limit);
     let time_limit = time.map_or(row.time_limit, |seconds| Some(seconds / 60));
     let other = Row { qos: burst.name.clone(), time_limit, ..row.clone() };
-    let partition = snapshot.partitions().ok()?.iter().find(|one| one.name == other.first_partition())?;
-    let (mut known, _) = records::read(&other, snapshot).ok()?;
-    known.nodes = snapshot.nodes().ok().map(|nodes| records::of_nodes(&other, nodes));
+    let partition = slurm.partitions()?.iter().find(|one| one.name == other.first_partition());
+    let (mut known, _) = records::read(&other, slurm)?;
+    known.nodes = Some(records::of_nodes(&other, slurm.nodes()?));
     let of = |key: &str, name: &str| format!("{key}={name}");
-    let (cluster, user) = (snapshot.settings().ok()?.get("ClusterName"), of("user", &other.user));
+    let (cluster, user) = (slurm.settings()?.get("ClusterName"), of("user", &other.user));
     let those = ["where", &of("cluster", cluster), &user];
-    let own = snapshot.ask(ASSOCIATIONS.0, &[ASSOCIATIONS.1, &those].concat()).ok()?;
-    let has_room = has_room(&other, &known, (partition, &Associations::read(&own)), rows);
-    has_room.then(|| in_words(burst, time))
+    let own = Associations::read(&slurm.ask(ASSOCIATIONS.0, &[ASSOCIATIONS.1, &those].concat())?);
+    let has_room = partition.is_some_and(|partition| has_room(&other, &known, (partition, &own), rows));
+    Ok(has_room.then(|| in_words(burst, time)))
 }
 
 /// The QOS that might have room, for a job that a limit of its own stops.
@@ -74,7 +74,7 @@ pub fn loans(qoses: &[ManagedQos], snapshot: &Snapshot) -> Result<Vec<Loan>, Pro
         return Ok(Vec::new());
     }
     let usages = usage::read(&snapshot.ask(QOSES.0, QOSES.1)?);
-    Ok(all_loans(qoses, &usages, &check::gpus(snapshot.nodes().unwrap_or_default())))
+    Ok(all_loans(qoses, &usages, &check::gpus(snapshot.nodes()?)))
 }
 
 fn in_words(burst: &ManagedQos, time: Option<u64>) -> String {

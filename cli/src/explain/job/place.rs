@@ -37,7 +37,10 @@ pub fn find(job: &Row, conf: Option<&Path>) -> (Vec<Place>, Vec<String>) {
         return (Vec::new(), notes);
     }
     let of_slurm = ask("scontrol", &["-a", "-d", "show", "job", &job.id.to_string()]);
-    let of_slurm = of_slurm.map_or_else(|_| Vec::new(), |text| placed::jobs(&text));
+    let of_slurm = of_slurm.map(|text| placed::jobs(&text)).unwrap_or_else(|reason| {
+        notes.push(format!("can't tell which GPUs Slurm gave it: {reason}"));
+        Vec::new()
+    });
     let of_cluster = cluster::around(&job.node_list, of_slurm.clone(), conf);
     let of_cluster = of_cluster.unwrap_or_else(|reason| {
         notes.push(reason.to_string());
@@ -46,7 +49,7 @@ pub fn find(job: &Row, conf: Option<&Path>) -> (Vec<Place>, Vec<String>) {
     notes.extend(of_cluster.complaints.iter().cloned());
     let mut places = Vec::new();
     for node in hostlist::names::each(&job.node_list) {
-        let here = (node == host()).then(|| in_ledger(job.id, &node, conf)).flatten();
+        let here = (node == host()).then(|| in_ledger(job.id, &node, conf, &mut notes)).flatten();
         let place = here
             .or_else(|| in_cluster(job.id, &node, &of_cluster))
             .or_else(|| in_slurm(job.id, &node, &of_slurm));
@@ -55,8 +58,9 @@ pub fn find(job: &Row, conf: Option<&Path>) -> (Vec<Place>, Vec<String>) {
     (places, notes)
 }
 
-fn in_ledger(id: u32, node: &str, conf: Option<&Path>) -> Option<Place> {
-    let status = local::gather(conf).ok()?;
+fn in_ledger(id: u32, node: &str, conf: Option<&Path>, notes: &mut Vec<String>) -> Option<Place> {
+    let unread = |reason| notes.push(format!("can't read this node's ledger: {reason}"));
+    let status = local::gather(conf).map_err(unread).ok()?;
     let entry = status.jobs.iter().find(|entry| entry.key.id == id)?;
     let mut place = Place {
         node: node.to_owned(),

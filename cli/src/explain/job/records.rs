@@ -112,25 +112,20 @@ pub fn read(job: &Row, snapshot: &Snapshot) -> Result<(Known, Vec<String>), Prog
     let first = partitions.iter().find(|partition| partition.name == job.first_partition());
     let of_partition = first.and_then(|partition| partition.own.clone());
     let mut notes = Vec::new();
-    let goes_first = match &of_partition {
-        None => false,
-        Some(_) => match snapshot.qoses() {
-            Ok(all) => all.iter().any(|qos| qos.over_partition && qos.name.eq_ignore_ascii_case(&job.qos)),
-            Err(reason) => {
-                notes.push(format!("can't tell whether the job's QOS overrides its partition's: {reason}"));
-                false
-            }
-        },
-    };
+    let all = snapshot.qoses().unwrap_or_else(|reason| {
+        notes.push(format!("can't tell all limits and flags of QOSes: {reason}"));
+        &[]
+    });
     let mut qoses = vec![job.qos.as_str()];
-    let at = usize::from(goes_first);
+    let goes_first = |qos: &limits::Qos| qos.over_partition && qos.name.eq_ignore_ascii_case(&job.qos);
+    let at = usize::from(all.iter().any(goes_first));
     if let Some(name) = of_partition.as_deref().filter(|name| !name.eq_ignore_ascii_case(&job.qos)) {
         qoses.insert(at, name);
     }
     let flags = assoc_mgr::question(&job.user, &qoses);
     let mut known = known(&snapshot.ask("scontrol", &flags.each_ref().map(String::as_str))?, job, &qoses);
     for record in &mut known.qoses {
-        record.complete(snapshot.qoses().unwrap_or_default());
+        record.complete(all);
     }
     known.minutes = Rules::of(job, first, snapshot);
     let version = Version::parse(snapshot.settings()?.get("SLURM_VERSION"));

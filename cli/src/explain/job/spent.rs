@@ -43,13 +43,8 @@ fn of_qos(qos: &str, known: &Known, tres: &str, snapshot: &Snapshot) -> Result<V
     Ok(by_user(seconds, 60_000))
 }
 
-fn of_account(
-    account: &str,
-    known: &Known,
-    tres: &str,
-    snapshot: &Snapshot,
-) -> Result<Vec<User>, ProgramError> {
-    let below: Vec<&str> = known.below.get(account).into_iter().flatten().map(String::as_str).collect();
+fn of_account(name: &str, known: &Known, tres: &str, snapshot: &Snapshot) -> Result<Vec<User>, ProgramError> {
+    let below: Vec<&str> = known.below.get(name).into_iter().flatten().map(String::as_str).collect();
     let said = snapshot.ask("scontrol", &assoc_mgr::of_accounts(&below).each_ref().map(String::as_str))?;
     let minutes = assoc_mgr::associations(&said).filter(|one| !one.user.is_empty()).map(|one| {
         let used = one.counts(USED).and_then(|all| all.get(tres).copied());
