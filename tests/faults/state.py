@@ -412,7 +412,9 @@ def test_shown():
 
 def test_by_hand():
     """Without slurmd's environment it says what is missing, and fails nothing."""
-    for variables, said in [({}, "SLURM_JOB_ID is not set"), ({"SLURM_JOB_ID": "7"}, "job 7: SLURM_JOB_UID is not set")]:
+    for variables, said in (
+        ({}, "SLURM_JOB_ID is not set"), ({"SLURM_JOB_ID": "7"}, "job 7: SLURM_JOB_UID is not set"),
+    ):
         done = subprocess.run([PROGRAMS / "gpushare-prolog"], env=variables, capture_output=True, text=True)
         assert done.returncode == 0 and f"gpushare-prolog: {said}" in done.stderr, done
 

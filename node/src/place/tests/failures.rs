@@ -150,7 +150,9 @@ fn a_share_that_only_other_users_leave_no_room_is_told_so() {
     }
     let hit = node.place(&of(5));
     assert!(matches!(hit, Err(PlaceError::Nowhere { why: NothingFits::OtherUsers, .. })), "{hit:?}");
-    assert!(node.failure(5).unwrap().contains("has other users' shares, and gpushare.conf says UserMix=deny"));
+    assert!(
+        node.failure(5).unwrap().contains("has other users' shares, and gpushare.conf says UserMix=deny")
+    );
 }
 
 #[test]
