@@ -93,3 +93,15 @@ pub fn open(path: &Path) -> io::Result<File> {
         .custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK)
         .open(path)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_that_can_not_be_removed_is_an_error() {
+        let folder = tempfile::tempdir().unwrap();
+        assert!(!remove(&folder.path().join("missing")).unwrap());
+        remove(folder.path()).unwrap_err();
+    }
+}

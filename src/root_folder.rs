@@ -40,3 +40,26 @@ pub fn make(path: &Path) -> Result<(), FolderError> {
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn mode(path: &Path) -> u32 {
+        path.metadata().unwrap().mode() & 0o777
+    }
+
+    #[test]
+    fn an_empty_directory_that_a_strict_umask_closed_is_opened() {
+        let top = tempfile::tempdir().unwrap();
+        let path = top.path().join("ledger");
+        fs::create_dir(&path).unwrap();
+        fs::set_permissions(&path, Permissions::from_mode(0o700)).unwrap();
+        make(&path).unwrap();
+        assert_eq!(mode(&path), 0o755);
+        fs::write(path.join("entry"), "").unwrap();
+        fs::set_permissions(&path, Permissions::from_mode(0o700)).unwrap();
+        make(&path).unwrap();
+        assert_eq!(mode(&path), 0o700, "one in use keeps its mode");
+    }
+}

@@ -4,8 +4,6 @@
 //! GPU that Slurm allocated, rounded down. So job_submit_gpushare.so passes the count in `SPANK_GPUSHARE_SHARE`. The
 //! count is used only if it agrees with Slurm's percentage, which no user can set.
 
-use std::fmt;
-
 /// The variable that job_submit_gpushare.so sets and slurmd passes on.
 pub const SHARE_VARIABLE: &str = "SPANK_GPUSHARE_SHARE";
 
@@ -25,12 +23,6 @@ pub struct JobKey {
     pub id: u32,
     /// `SLURM_JOB_RESTART_COUNT`
     pub restart: u32,
-}
-
-impl fmt::Display for JobKey {
-    fn fmt(&self, out: &mut fmt::Formatter) -> fmt::Result {
-        write!(out, "{}.{}", self.id, self.restart)
-    }
 }
 
 /// A job as its prolog sees it.

@@ -198,3 +198,33 @@ fn number(value: SampleValue) -> Option<u64> {
         SampleValue::F64(_) => None,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mode_that_no_current_driver_has_is_none() {
+        for (found, expected) in [
+            (ComputeMode::Default, Some(Mode::Default)),
+            (ComputeMode::ExclusiveProcess, Some(Mode::ExclusiveProcess)),
+            (ComputeMode::Prohibited, Some(Mode::Prohibited)),
+            (ComputeMode::ExclusiveThread, None),
+        ] {
+            assert_eq!(mode(found), expected, "{found:?}");
+        }
+    }
+
+    #[test]
+    fn a_count_of_any_type_is_a_number_if_it_is_whole() {
+        for (value, expected) in [
+            (SampleValue::U32(1), Some(1)),
+            (SampleValue::U64(1 << 40), Some(1 << 40)),
+            (SampleValue::I64(2), Some(2)),
+            (SampleValue::I64(-1), None),
+            (SampleValue::F64(1.0), None),
+        ] {
+            assert_eq!(number(value.clone()), expected, "{value:?}");
+        }
+    }
+}

@@ -111,3 +111,42 @@ fn line(entry: &Entry, notice: &Notice) -> String {
         ),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use gpushare_node::job::JobKey;
+
+    use super::*;
+
+    #[test]
+    fn a_notice_names_the_job_and_what_is_odd() {
+        let key = JobKey { id: 7, restart: 0 };
+        let entry = Entry {
+            holding: Holding::Share { units: 40, capacity: 80, allocated_gpu: Some(0), memory: None },
+            ..Entry::without_gpus(key, 2001)
+        };
+        let fault = || "it is lost".to_owned();
+        for (notice, expected) in [
+            (Notice::Overcommitted, "job 7: its GPU is overcommitted, no GPU had 40 units free"),
+            (
+                Notice::Contradicted(20),
+                "job 7: asked for 20 units, recorded as 40; Slurm counts differently: UnitsPerGpu must be the number \
+                 that fills one GPU",
+            ),
+            (
+                Notice::OnFaulty { index: 2, fault: fault() },
+                "job 7: Slurm put the share on GPU 2, NVML says: it is lost",
+            ),
+            (
+                Notice::HeldWhole(JobKey { id: 9, restart: 0 }),
+                "job 7: Slurm put its share on the GPU that job 9 has whole",
+            ),
+            (
+                Notice::SeveralCharged,
+                "job 7: Slurm charges shares to several GPUs (Flags=all_sharing?); use Placement=follow",
+            ),
+        ] {
+            assert_eq!(line(&entry, &notice), expected);
+        }
+    }
+}

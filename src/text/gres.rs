@@ -72,6 +72,7 @@ mod tests {
             ("gpushare:3M", vec![gres("gpushare", None, 3 << 20)]),
             ("gpu:a30:no_consume:2", vec![gres("gpu", Some("a30"), 2)]),
             ("gpu:1g.5gb:7", vec![gres("gpu", Some("1g.5gb"), 7)]),
+            ("gpu:a40:b:4,gpu:2", vec![gres("gpu", None, 2)]),
         ] {
             assert_eq!(read(text), expected, "{text}");
         }

@@ -12,6 +12,7 @@ import shutil
 import signal
 import struct
 import time
+from pathlib import Path
 
 import held
 from bare_node import LEDGER, PROGRAMS, RUN, Node
@@ -20,7 +21,7 @@ from mps_node import MPS, USERS, MpsNode, strangers
 from steps import full, over, requeued, two_jobs
 
 JOBS = LEDGER / "jobs"
-STEP = TOP / "target/debug/examples/step"
+STEP = Path(os.environ.get("CARGO_TARGET_DIR", TOP / "target")) / "debug/examples/step"
 ALICE, BOB = USERS[0], USERS[1]
 
 

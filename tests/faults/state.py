@@ -411,6 +411,15 @@ def test_shown():
     assert "gpushare: reading" in status(code=2).stderr
 
 
+def test_by_hand():
+    """Without slurmd's environment it says what is missing, and fails nothing."""
+    for variables, said in (
+        ({}, "SLURM_JOB_ID is not set"), ({"SLURM_JOB_ID": "7"}, "job 7: SLURM_JOB_UID is not set"),
+    ):
+        done = subprocess.run([PROGRAMS / "gpushare-prolog"], env=variables, capture_output=True, text=True)
+        assert done.returncode == 0 and f"gpushare-prolog: {said}" in done.stderr, done
+
+
 def test_forgotten():
     """slurmctld 24.11 gives jobs that it starts first no share: nothing is placed, and the log says so."""
     node = Node()

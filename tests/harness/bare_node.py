@@ -13,7 +13,7 @@ from pathlib import Path
 import alone
 from lab import TOP
 
-PROGRAMS = TOP / "target/release"
+PROGRAMS = Path(os.environ.get("GPUSHARE_PROGRAMS", TOP / "target/release"))
 RUN = Path("/run")
 LEDGER = RUN / "gpushare"
 # A directory for this run only, outside of /run, which every node makes anew.

@@ -34,6 +34,8 @@ UPGRADES = upgrades(RELEASES) or [("24.11", "26.05")]
 # The folder for what the lab makes, and for what `tests/build` has built for each release.
 STATE = Path(os.environ.get("GPUSHARE_LAB_DIR", "/var/cache/gpushare-lab"))
 BUILDS = Path(os.environ.get("GPUSHARE_BUILD", TOP / "target/lab"))
+# The builds that panic when asked to.
+PANICKING = Path(os.environ.get("GPUSHARE_BUILD_PANICKING", TOP / "target/lab-panic"))
 
 # How the names of tests' boxes begin: simultaneous runs need different names.
 BOXES = os.environ.get("GPUSHARE_BOXES", "test")

@@ -6,7 +6,7 @@ import os
 import bypass_table
 import pytest
 from clusters import clusters, placed_clusters, started
-from lab import CASES, EXAMPLES, RELEASES, TOP, UPGRADES
+from lab import CASES, EXAMPLES, PANICKING, RELEASES, TOP, UPGRADES
 
 
 def either(release):
@@ -205,7 +205,7 @@ hooked = placed_clusters("hk", ["own", "override"], example)
 unfenced = placed_clusters(
     "u", ["own", "override", "run-in-job"],
     lambda one: [EXAMPLES / "own", CASES / one] if one == "run-in-job" else example(one),
-    since={"run-in-job": "24.05"}, plugins=lambda release: TOP / "target/lab-panic" / release,
+    since={"run-in-job": "24.05"}, plugins=lambda release: PANICKING / release,
 )
 # The same with NVIDIA's own MPS daemon for each user and GPU.
 mps = clusters("mps", conf=[EXAMPLES / "surf-mps"], nvidia=True, cgroup=either, locked_maps=True)
@@ -262,7 +262,7 @@ shuffled = clusters("shuffled", conf=[*SURF, CASES / "shuffled"])
 panicking = clusters(
     "panic",
     conf=[*SURF, CASES / "surf-governed"],
-    plugins=lambda release: TOP / "target/lab-panic" / release,
+    plugins=lambda release: PANICKING / release,
 )
 
 

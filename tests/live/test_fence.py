@@ -151,7 +151,12 @@ def test_a_jobs_cgroup_has_whatever_name_slurm_gives_it(refused):
         refused.wait_idle()
 
 
-@pytest.mark.parametrize("fault", ["unreadable ledger", "broken configuration"])
+STACK = "/etc/slurm/plugstack.conf"
+
+
+@pytest.mark.parametrize(
+    "fault", ["unreadable ledger", "broken configuration", "broken configuration elsewhere", "unknown argument"]
+)
 def test_in_doubt_no_gpu_is_open(refused, fault):
     """Under `own` nobody but gpushare closes GPUs, and nothing but its own files tells it who has a share."""
     breaks, mends = {
@@ -160,6 +165,11 @@ def test_in_doubt_no_gpu_is_open(refused, fault):
             "echo Placement=elsewhere >>/etc/slurm/gpushare.conf",
             "sed -i /elsewhere/d /etc/slurm/gpushare.conf",
         ),
+        "broken configuration elsewhere": (
+            f"echo Placement=elsewhere >/etc/slurm/other.conf; sed -i 's,$, conf=/etc/slurm/other.conf,' {STACK}",
+            f"sed -i 's, conf=.*,,' {STACK}",
+        ),
+        "unknown argument": (f"sed -i 's,$, conf=other.conf,' {STACK}", f"sed -i 's, conf=.*,,' {STACK}"),
     }[fault]
     refused.ok(["srun", SHARES["own"].half_gpu, "true"], "alice")
     refused.ok(breaks)

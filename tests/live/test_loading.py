@@ -7,7 +7,7 @@ import struct
 
 import elf
 import pytest
-from lab import TOP
+from lab import BUILDS
 
 CONF = "/etc/slurm/gpushare.conf"
 
@@ -243,7 +243,7 @@ def install(cluster, name, data):
 
 
 def test_a_job_submit_plugin_of_another_micro_release_is_refused(whole):
-    built = TOP / "target/lab" / whole.release / "job_submit_gpushare.so"
+    built = BUILDS / whole.release / "job_submit_gpushare.so"
     back = install(whole, built.name, with_version(built, lambda version: version + 1))
     try:
         assert restart(whole).returncode != 0
@@ -254,7 +254,7 @@ def test_a_job_submit_plugin_of_another_micro_release_is_refused(whole):
 
 
 def test_a_spank_plugin_of_another_release_is_refused(whole):
-    built = TOP / "target/lab" / whole.release / "spank_gpushare.so"
+    built = BUILDS / whole.release / "spank_gpushare.so"
     whole.ok("echo required spank_gpushare.so > /etc/slurm/plugstack.conf")
     try:
         assert whole.run("srun true", "alice").returncode == 0

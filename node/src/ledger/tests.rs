@@ -110,6 +110,19 @@ fn an_entry_says_what_it_holds() {
 }
 
 #[test]
+fn a_value_that_no_entry_has_is_damage() {
+    let good = entry(7, 0).to_string();
+    for (old, new, line) in [
+        ("state=placed", "state=lost", "state"),
+        ("holding=share", "holding=all", "holding"),
+        ("GPU-1 /", "GPU-1 ", "gpu"),
+    ] {
+        assert!(good.contains(old), "{good}");
+        assert_eq!(good.replace(old, new).parse::<Entry>(), Err(Damage::Line(line)), "{new}");
+    }
+}
+
+#[test]
 fn what_finds_no_place_in_garbage_is_removed() {
     let (dir, ledger) = ledger();
     let locked = ledger.lock(SOON).unwrap();

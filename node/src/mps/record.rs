@@ -154,7 +154,9 @@ mod tests {
         for end in 0..text.len() {
             assert!(text[..end].parse::<DaemonRecord>().is_err(), "{end}");
         }
-        assert!(text.replace("process=7", "process=x").parse::<DaemonRecord>().is_err());
+        for (old, new) in [("process=7", "process=x"), ("shm=", "shn=")] {
+            assert!(text.replace(old, new).parse::<DaemonRecord>().is_err(), "{new}");
+        }
     }
 
     #[test]

@@ -99,6 +99,14 @@ mod tests {
     use super::*;
 
     #[test]
+    fn only_a_deadline_is_late() {
+        let (path, patience) = (PathBuf::from("/gpushare-nvml"), Duration::from_secs(1));
+        let deadline = AskError::Deadline(path.clone(), Duration::ZERO);
+        assert!(matches!(late(deadline, patience), Trouble::Late(said) if said == patience));
+        assert!(matches!(late(AskError::TooMuch(path, 1), patience), Trouble::Ask(_)));
+    }
+
+    #[test]
     fn the_program_is_looked_for_beside_the_one_that_asks() {
         let dir = tempfile::tempdir().unwrap();
         let own = dir.path().join("bin/gpushare");

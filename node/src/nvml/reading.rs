@@ -181,6 +181,7 @@ mod tests {
             ("gpushare-nvml 1\ngpu=GPU-a used=x\nend\n", Unreadable::Line),
             ("gpushare-nvml 1\ngpu=GPU-a used=-1\nend\n", Unreadable::Line),
             ("gpushare-nvml 1\ngpu= used=1\nend\n", Unreadable::Line),
+            ("gpushare-nvml 1\ngpu=GPU-a heat=1\nend\n", Unreadable::Line),
             ("gpushare-nvml 1\nfault=GPU-a lost\nend\n", Unreadable::Line),
             ("gpushare-nvml 1\nprocess=GPU-a 1 1 1 1 1 -\nend\n", Unreadable::Line),
             ("gpushare-nvml 1\ngpu=GPU-a\nprocess=GPU-a 1 1 1 1 1 - x\nend\n", Unreadable::Line),
@@ -192,6 +193,16 @@ mod tests {
         ] {
             assert_eq!(text.parse::<Measured>(), Err(why), "{text}");
         }
+    }
+
+    #[test]
+    fn more_processes_than_are_asked_for_are_no_answer() {
+        let of = |count| {
+            let processes = "process=GPU-a 1 1 1 1 1 -\n".repeat(count);
+            format!("gpushare-nvml 1\ngpu=GPU-a\n{processes}end\n").parse::<Measured>()
+        };
+        assert_eq!(of(MOST_PROCESSES).unwrap().gpus[0].running.len(), MOST_PROCESSES);
+        assert_eq!(of(MOST_PROCESSES + 1), Err(Unreadable::Line));
     }
 
     #[test]

@@ -107,7 +107,7 @@ impl Place {
 
     fn index(&self, job: &NodeJob) -> u32 {
         match self.place(job).unwrap() {
-            Placed::NotOurs => panic!("job {} is ours", job.key),
+            Placed::NotOurs => panic!("job {} is ours", job.key.id),
             Placed::Before(entry) | Placed::Now(entry, _) => entry.gpus[0].index,
         }
     }

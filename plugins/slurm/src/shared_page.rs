@@ -109,5 +109,7 @@ mod tests {
         assert_eq!(page.get(), FenceState::Failed("no such device".to_owned()));
         page.set(&FenceState::Failed("x".repeat(5000)));
         assert_eq!(page.get(), FenceState::Failed("x".repeat(LONGEST)));
+        page.set(&FenceState::None);
+        assert_eq!(page.get(), FenceState::None);
     }
 }

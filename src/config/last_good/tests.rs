@@ -168,3 +168,10 @@ fn whoever_is_killed_while_writing_leaves_a_whole_copy() {
         assert_eq!(copy.text, long(copy.read_at), "after kill {kill}");
     }
 }
+
+#[test]
+fn a_copy_that_can_not_be_looked_at_is_not_none() {
+    let file = kept().path().join("StateSaveLocation");
+    let found = read(&Path::new("/dev/null").join(file.file_name().unwrap())).unwrap_err();
+    assert!(matches!(found, NoCopy::Read(..)), "{found}");
+}

@@ -97,3 +97,33 @@ fn the_manual_page_has_every_number_and_no_other() {
     assert_eq!(terms.collect::<Vec<_>>(), known.collect::<Vec<_>>());
     assert_eq!(page.matches("GS").count(), PAGES.len(), "numbers elsewhere on the page");
 }
+
+#[test]
+fn the_option_that_breaks_a_rule_is_named_if_it_is_known() {
+    let of = |field, asked: &str, gres: &str| {
+        let refused = Refusal { field, asked: asked.into(), gres: gres.into(), ..untyped() };
+        request(&refused).map(|option| String::from_utf8(option).unwrap())
+    };
+    for (field, asked, gres, expected) in [
+        (Field::Node, "gpu:2", "gpu", Some("--gres=gpu:2")),
+        (Field::Task, "gpu:2", "gpu", Some("--gpus-per-task=2")),
+        (Field::Socket, "gpu=2", "gpu", Some("--gpus-per-socket=2")),
+        // Only --gres has shares.
+        (Field::Job, "mps:2", "mps", None),
+        (Field::Node, "gpus:2", "gpu", None),
+        (Field::MemPerGpu, "gpu:2", "gpu", None),
+    ] {
+        assert_eq!(of(field, asked, gres).as_deref(), expected, "{asked}");
+    }
+}
+
+#[test]
+fn a_warning_about_a_limit_says_what_becomes_of_the_job() {
+    let last = |denied| {
+        let beyond = Refusal { rule: Rule::BeyondLimit, denied, ..untyped() };
+        let text = remark(&Remark::Passed(Box::new(beyond), Because::Warn)).unwrap();
+        text.lines().last().unwrap().split(';').next().unwrap().trim().to_owned()
+    };
+    assert_eq!(last(true), "Slurm itself rejects it (DenyOnLimit)");
+    assert_eq!(last(false), "if Slurm accepts it, cancel it and request less");
+}

@@ -111,6 +111,11 @@ install_files() {
     mount --bind "$dir/state" "$tree/lab/state"
     mount --bind "$dir/log" "$tree/var/log/slurm"
     install_programs "$dir/install" "$tree"
+    # Where programs that tests/coverage has built count.
+    [[ -z ${GPUSHARE_COVERAGE:-} ]] || {
+        mkdir -p "$tree$GPUSHARE_COVERAGE"
+        mount --bind "$GPUSHARE_COVERAGE" "$tree$GPUSHARE_COVERAGE"
+    }
 }
 
 # install_programs FROM TREE

@@ -105,10 +105,8 @@ impl<'a> Reader<'a> {
         if lines.is_empty() || found {
             return Ok(Files { slots: None, order });
         }
-        let several = lines.windows(2).any(|pair| match pair {
-            [one, other] => one.gres_type != other.gres_type,
-            _ => false,
-        });
+        let several =
+            lines.iter().zip(lines.iter().skip(1)).any(|(one, other)| one.gres_type != other.gres_type);
         if order == Order::Listed && several {
             return Err(Problem::SeveralTypes);
         }

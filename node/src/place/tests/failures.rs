@@ -120,3 +120,46 @@ fn a_job_with_parts_on_two_nodes_of_one_machine_fails_on_both() {
         "an earlier start may have been elsewhere"
     );
 }
+
+#[test]
+fn a_share_of_several_gpus_fails() {
+    let node = Place::new("");
+    let hit = node.place(&NodeJob { gpus: vec![0, 1], ..job(1, 40) });
+    assert!(matches!(hit, Err(PlaceError::Mismatch(_))), "{hit:?}");
+    assert!(node.failure(1).unwrap().contains("MULTIPLE_SHARING_GRES_PJ"));
+}
+
+#[test]
+fn a_share_that_is_larger_than_the_gpu_that_slurm_chose_fails() {
+    let mut node = Place::new("");
+    let lines = "Placement=follow\nShareGRES=shard\nUnitsPerGpu=80,40\nGpuFile=/dev/zero,/dev/null\n";
+    node.config = Nodes::parse(lines).unwrap().all;
+    let noted = Some(Noted { gres: "shard".to_owned(), units: 60 });
+    let of = |id, gpu| NodeJob { percent: None, noted: noted.clone(), gpus: vec![gpu], ..job(id, 60) };
+    assert_eq!(node.index(&of(1, 0)), 0);
+    let hit = node.place(&of(2, 1));
+    assert!(matches!(hit, Err(PlaceError::TooLarge { units: 60, capacity: 40 })), "{hit:?}");
+}
+
+#[test]
+fn a_share_that_only_other_users_leave_no_room_is_told_so() {
+    let node = Place::new("UserMix=deny\nOvercommit=refuse");
+    let of = |id| NodeJob { user_id: 2000 + id, ..job(id, 40) };
+    for id in 1..=4 {
+        node.index(&of(id));
+    }
+    let hit = node.place(&of(5));
+    assert!(matches!(hit, Err(PlaceError::Nowhere { why: NothingFits::OtherUsers, .. })), "{hit:?}");
+    assert!(
+        node.failure(5).unwrap().contains("has other users' shares, and gpushare.conf says UserMix=deny")
+    );
+}
+
+#[test]
+fn shares_that_slurm_charges_to_several_gpus_are_noticed() {
+    let node = Place::new("");
+    let is_charged = |notice: &Notice| matches!(notice, Notice::SeveralCharged);
+    assert!(!node.notices(&job(1, 40)).iter().any(is_charged));
+    assert!(!node.notices(&job(2, 40)).iter().any(is_charged));
+    assert!(node.notices(&NodeJob { gpus: vec![1], ..job(3, 40) }).iter().any(is_charged));
+}

@@ -47,8 +47,10 @@ impl Drop for Job {
             &mut job.partition,
             &mut job.tres_per_node,
             &mut job.tres_per_job,
+            &mut job.tres_per_socket,
             &mut job.tres_per_task,
             &mut job.cpus_per_tres,
+            &mut job.mem_per_tres,
             &mut job.exc_nodes,
             &mut job.array_inx,
             &mut job.job_id_str,
@@ -141,6 +143,18 @@ fn texts_are_replaced_in_slurms_memory() {
 }
 
 #[test]
+fn each_string_of_gres_has_a_place_of_its_own() {
+    for field in [Field::Job, Field::Node, Field::Socket, Field::Task, Field::CpusPerGpu, Field::MemPerGpu] {
+        let mut job = Job::new();
+        job.submission().set_tres(field, b"gres/gpu:a40:1");
+        let submission = job.submission();
+        let mut expected = Request { user_id: slurm_sys::UNSET_U32, ..Request::new(SPELLING) };
+        *expected.string_mut(field) = Some(b"gres/gpu:a40:1".as_slice());
+        assert_eq!(submission.request(), expected, "{field:?}");
+    }
+}
+
+#[test]
 fn a_message_is_added_once() {
     let mut job = Job::new();
     for (said, expected) in [("one", "one"), ("one", "one"), ("two", "one\ntwo")] {
@@ -165,6 +179,9 @@ fn a_variable_for_the_prolog_is_there_once_and_no_users() {
         assert_eq!(job.controls(), expected, "{sent:?}");
         job.submission().set_job_control_variable("G", None);
         assert_eq!(job.controls(), expected[..expected.len() - 1], "{sent:?}");
+        let long = "x".repeat(5000);
+        job.submission().set_job_control_variable("G", Some(&long));
+        assert_eq!(job.controls().last(), Some(&format!("G={long}")), "{sent:?}");
     }
 }
 

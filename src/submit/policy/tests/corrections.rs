@@ -286,6 +286,16 @@ fn an_update_is_one_command() {
             "qos=qos_lafferty",
             Some("account=a partition=p TresPerTask=gres/gpu:a40:1 CpusPerTres=gres/gpu:2"),
         ),
+        (
+            "node=gres/gpu:2 mem=1000",
+            "qos=qos_lafferty",
+            Some("MinMemoryNode=1000 TresPerNode=gres/gpu:a40:2"),
+        ),
+        (
+            "node=gres/gpu:2 mem-per-cpu=500",
+            "qos=qos_lafferty",
+            Some("MinMemoryCPU=500 TresPerNode=gres/gpu:a40:2"),
+        ),
         // scontrol can't express it.
         ("per-gpu=1", "qos=qos_lafferty", None),
     ] {

@@ -116,6 +116,8 @@ fn gpus_for_the_whole_job_bound_its_nodes() {
         ("qos=qos_two p=most1 job=gres/gpu:a40:2 Nmax=3", Some(2)),
         ("qos=qos_sum p=most1 job=gres/gpu:2", Some(2)),
         ("p=most1 user=1 job=gres/gpu:a40:2", Some(1)),
+        // Of a list, each QOS must pass the partition's maximum.
+        ("qos=normal,listed_by_name account=mine p=most1 job=gres/gpu:a40:2", Some(1)),
     ] {
         assert_eq!(submitted(&asked(options)).map(|accepted| accepted.most_nodes), Ok(expected), "{options}");
     }

@@ -344,3 +344,17 @@ fn each_of_several_tasks_is_moved_by_a_request_of_its_own() {
         assert_eq!(found, expected, "{job}");
     }
 }
+
+#[test]
+fn tasks_whose_records_are_too_large_are_to_be_updated_one_after_another() {
+    let request = asked("qos=qos_lafferty node=gres/gpu:a40:1").into();
+    let update = Update { job: b"12", array: true, request, anew: true, others: &[] };
+    let number = Rule::TooMuchAtOnce.number();
+    assert_eq!(
+        crate::submit::message::refusal(&update.too_much()),
+        format!(
+            "gpushare: the scripts and environments of these jobs are too large for one update; update fewer tasks \
+             at a time; {number}, see `gpushare explain {number}`"
+        )
+    );
+}

@@ -63,6 +63,7 @@ fn the_gpus_allow_so_many_cpus_and_so_much_memory() {
         ("task=gres/gpu:a40:1 n=4 c=8", None),
         ("task=gres/gpu:a40:1 n=4 c=9", CPUS),
         ("task=cpu=9,gres/gpu:a40=1 n=1", CPUS),
+        ("task=cpu=x,gres/gpu:a40=1 n=1", CPUS),
         ("task=gres/gpu:a40:1 per-node=2 N=2 c=8", None),
         ("socket=gres/gpu:a40:1 sockets=2 c=16", None),
         ("socket=gres/gpu:a40:1 sockets=2 c=17", CPUS),
