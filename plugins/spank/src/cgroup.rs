@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io::{self, Read};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use gpushare_node::fence::bpf::Bpf;
@@ -48,6 +48,8 @@ pub fn close_to_users() -> Result<(), CgroupError> {
 #[derive(Default)]
 pub struct Known {
     step: Option<StepCgroup>,
+    /// On v1: the job's directory in the devices hierarchy.
+    job: Option<PathBuf>,
     /// A temporary fence until the final one is up.
     early: Option<Early<Bpf>>,
     /// On v1: what that closed.
@@ -58,14 +60,19 @@ impl Known {
     /// Runs in `init`, as root. On v1 slurmstepd isn't in the step's device cgroup yet; that cgroup's name begins with
     /// `folder`.
     pub fn find(folder: &str) -> Known {
-        let step = match find() {
-            Ok(step @ StepCgroup::V2(_)) => Some(step),
-            Ok(StepCgroup::V1(_)) | Err(_) => texts().ok().and_then(|(cgroup, mounts)| {
-                let (tracked, job) = v1_job(&cgroup, &mounts)?;
-                v1::starting(&tracked, &job, folder).map(StepCgroup::V1)
-            }),
-        };
-        Known { step, ..Known::default() }
+        if let Ok(step @ StepCgroup::V2(_)) = find() {
+            return Known { step: Some(step), ..Known::default() };
+        }
+        let found = texts().ok().and_then(|(cgroup, mounts)| v1_job(&cgroup, &mounts));
+        let Some((tracked, job)) = found else { return Known::default() };
+        let step = v1::starting(&tracked, &job, folder).map(StepCgroup::V1);
+        Known { step, job: Some(job), ..Known::default() }
+    }
+
+    /// For a job whose fences open what Slurm closes: on v1, what Slurm closes for the whole job when it starts a step.
+    pub fn closed_by_slurm(&self, own: &[Gpu]) -> Option<Closed> {
+        let open = Fence::around(own, Vec::new()).open;
+        Some(Closed { job: self.job.clone()?, devices: open.iter().map(|device| device.number).collect() })
     }
 
     /// Runs in `init`: closes from the step's start what the fence closes, because other plugins may run programs in it
@@ -85,15 +92,6 @@ impl Known {
         }
         Ok(())
     }
-}
-
-/// Runs in `init`, for a job whose fences open what Slurm closes: on v1, what Slurm closes for the whole job when it
-/// starts a step.
-pub fn closed_by_slurm(own: &[Gpu]) -> Option<Closed> {
-    let (cgroup, mounts) = texts().ok()?;
-    let (_, job) = v1_job(&cgroup, &mounts)?;
-    let open = Fence::around(own, Vec::new()).open;
-    Some(Closed { job, devices: open.iter().map(|device| device.number).collect() })
 }
 
 impl StepFence {

@@ -19,7 +19,7 @@ use gpushare_slurm::daemon;
 use gpushare_slurm::shared_page::SharedPage;
 use gpushare_slurm::spank::{Kind, Step};
 
-use crate::cgroup::{Known, StepFence, closed_by_slurm};
+use crate::cgroup::{Known, StepFence};
 use crate::error::{Refused, RulesError, StepError};
 use crate::heal;
 
@@ -162,7 +162,7 @@ impl StepState {
             (prepared.reach, prepared.is_healed) = heal::daemon(config, entry, step);
         }
         let opens = entry.as_ref().filter(|entry| widens(config, entry));
-        let closed = opens.and_then(|entry| closed_by_slurm(&entry.gpus));
+        let closed = opens.and_then(|entry| prepared.known.closed_by_slurm(&entry.gpus));
         if step.kind() == Kind::Extern {
             prepared.watch = closed.and_then(|closed| Watch::start(&closed, socket(job_id)).ok());
             // No program of the user's needs a GPU here before the final fence, and none gets one if that fails.
