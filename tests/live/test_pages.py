@@ -800,6 +800,7 @@ def with_apt(*names):
         def runs(text):
             folder = packed(session.cluster, "sources", packages.slurm_of(session.cluster.release))
             text = text.removeprefix(session.before).replace("…", " ".join(names))
+            text = text.replace("./target/packages/", "./")
             installs = (
                 f"chroot root bash -c 'dpkg -i {' '.join(f'/packages/{name}_*.deb' for name in names)}' >/dev/null\n"
                 if names
@@ -842,8 +843,9 @@ def test_pages_of_packages(machine, page):
 
 
 prepared("README.md", "make && make deb")(on_this_machine)
-prepared("README.md", "cd target/packages")(on_this_machine)
-prepared("README.md", "apt install ./gpushare_*.deb ./gpushare-slurmctld_*.deb")(with_apt())
+prepared(
+    "README.md", "apt install ./target/packages/gpushare_*.deb ./target/packages/gpushare-slurmctld_*.deb"
+)(with_apt())
 prepared("install", "make deb")(on_this_machine)
 
 
