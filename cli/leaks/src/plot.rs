@@ -36,6 +36,9 @@ pub fn svg(report: &Report) -> Result<(String, usize), PlotError> {
         draw(&root, &shown, report)?;
         root.present()?;
     }
+    // For screen readers.
+    let named = " role=\"img\">\n<title>GPUs held under each exceeded limit, over time</title>";
+    let text = text.replacen('>', named, 1);
     Ok((text, all.len() - shown.len()))
 }
 
