@@ -372,11 +372,11 @@ def the_version_of_the_source(session):
     return runs
 
 
-@prepared("man/job_submit_gpushare.8", "gpushare explain number")
+@prepared("man/job_submit_gpushare.8", "gpushare explain CODE")
 def every_number_of_the_page(session):
     numbers = re.findall(r"^\.B (GS\d+)$", PAGES["man/job_submit_gpushare.8"], re.M)
     assert len(numbers) > 30
-    session.names["number"] = " ".join(numbers)
+    session.names["CODE"] = " ".join(numbers)
 
 
 # Commands that end with 1, each for the reason that the manual page has in its table.
