@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """What `make demo` says while its reader waits, with commands of this test's own in place of the slow ones."""
 
+import os
+import signal
 import subprocess
 
 import pytest
@@ -13,17 +15,17 @@ WAITS = 'until grep -q "a long thing, 2 s" "$1"; do sleep 0.1; done; echo its ou
 def test_a_long_command_is_named_again_and_again_and_its_output_shown_if_it_fails(tmp_path, status):
     said, script = tmp_path / "said", tmp_path / "demo"
     script.write_text(f". {TOP}/tests/progress.bash\nwith_progress 'a long thing' bash -c '{WAITS}{status}' - {said}\n")
-    with said.open("w") as output:
-        done = subprocess.run(
-            ["bash", script],
-            stdout=output,
-            stderr=subprocess.PIPE,
-            text=True,
-            timeout=60,
-            env={"PATH": "/usr/bin:/bin", "PROGRESS_SECONDS": "1"},
-        )
+    environment = {"PATH": "/usr/bin:/bin", "PROGRESS_SECONDS": "1"}
+    with said.open("w") as output, subprocess.Popen(
+        ["bash", script], stdout=output, stderr=subprocess.PIPE, text=True, env=environment, start_new_session=True
+    ) as demo:
+        try:
+            _, errors = demo.communicate(timeout=60)
+        except subprocess.TimeoutExpired:
+            os.killpg(demo.pid, signal.SIGKILL)
+            raise
     assert said.read_text().splitlines()[:2] == ["demo: a long thing, 1 s", "demo: a long thing, 2 s"]
-    assert (done.returncode, done.stderr) == (status, "its output\n" if status else "")
+    assert (demo.returncode, errors) == (status, "its output\n" if status else "")
 
 
 def test_nothing_that_takes_long_runs_without_it():
