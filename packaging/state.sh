@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 #
 # Deletes what gpushare has written while it ran: for dpkg's purge, for a removal by rpm, and for packaging/install
-# --uninstall. SYSCONFDIR is the folder of slurm.conf. For bash.
+# --uninstall. SYSCONFDIR is the directory of slurm.conf. For bash.
 
 # The ledger. Jobs that still run would need its content; those that failed need nothing.
 take_ledger() {

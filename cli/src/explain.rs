@@ -57,7 +57,7 @@ pub struct Arguments {
     /// Print one JSON object about a job
     #[arg(long)]
     json: bool,
-    /// Jobs (12, 12_3, 12+1), numbers of messages (GS: all), a batch script, or -- and sbatch's options [default: your
+    /// Jobs (12, 12_3, 12+1), error codes (GS: all), a batch script, or -- and sbatch's options [default: your
     /// waiting jobs]
     #[arg(value_name = "JOB | GS101 | SCRIPT | -- OPTIONS", trailing_var_arg = true, value_hint = ValueHint::AnyPath)]
     words: Vec<OsString>,

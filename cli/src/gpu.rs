@@ -37,7 +37,7 @@ pub struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Give these GPUs of this node no more shares, even after a reboot; their jobs run on
+    /// Give these GPUs of this node no more shares, even after a reboot; their jobs continue
     #[command(after_help = EXIT_STATUS)]
     Drain {
         /// As gpushare status shows them: numbers or UUIDs
@@ -56,8 +56,8 @@ enum Command {
     },
 }
 
-const EXIT_STATUS: &str = "Only root can do it. Exit status: 0; 1 if one of them is so already, or 2 if there is no such GPU or \
-                           something else is wrong: then nothing is changed.";
+const EXIT_STATUS: &str = "Requires root. Exit status: 0; 1 if a GPU is already in that state, or 2 if there is no such \
+                           GPU or something else is wrong: then nothing is changed.";
 
 gpushare::errors! {
     /// Why nothing was changed.

@@ -31,21 +31,22 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
-    /// From slurmctld's log: which requests Mode=audit and warn let pass, which were refused, and what to ask for
-    /// instead
+    /// Report from slurmctld's log which requests were accepted under Mode=audit or warn, or refused, and the options
+    /// that work
     Audit(gpushare_audit::Arguments),
     /// Check this machine, its Slurm and its GPUs: what is right, what is wrong, and how to fix it
     Check(check::Arguments),
     /// Print the lines of slurm.conf, gres.conf, cgroup.conf and plugstack.conf that gpushare.conf needs, with reasons
     Conf(conf::Arguments),
-    /// Say why a job waits or which GPUs it has, what a message means, or what would become of an sbatch command line
+    /// Say why a job waits or which GPUs it has, what a message means, or whether Slurm would accept an sbatch command
+    /// line
     Explain(explain::Arguments),
     /// From accounting alone: which jobs with a whole GPU would have fitted a share, what to ask for, and what that
     /// frees
     Fit(gpushare_fit::Arguments),
-    /// Take GPUs of this node out of service, and back: they get no shares, and their jobs run on
+    /// Take GPUs of this node out of service, and back: they get no shares, and their jobs continue
     Gpu(gpu::Arguments),
-    /// What runs beyond a limit on GPUs, whatever way it came there; and what waits and would be refused
+    /// List running jobs that exceed a GPU limit, and waiting jobs that would be refused
     Guard(guard::Arguments),
     /// On a node, which jobs don't use their GPUs: warn their users, and end the jobs as IdleLimit and IdleAction say
     Idle(gpushare_idle::Arguments),

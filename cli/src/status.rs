@@ -38,10 +38,10 @@ pub struct Arguments {
     /// The nodes of these partitions, and the jobs in them
     #[arg(long, short, value_name = "LIST", value_delimiter = ',')]
     partition: Vec<String>,
-    /// Only jobs of these users, by name or number, and their GPUs and nodes
+    /// Only jobs of these users, by name or UID, and their GPUs and nodes
     #[arg(long, short, value_name = "LIST", value_delimiter = ',')]
     user: Vec<String>,
-    /// One line for each job and GPU (of the cluster: job and node); with LIST only these jobs, by number
+    /// One line for each job and GPU (of the cluster: job and node); with LIST only these jobs, by job ID
     #[arg(long, short, value_name = "LIST", num_args = 0..=1, default_missing_value = "")]
     jobs: Option<String>,
     /// One line for each GPU

@@ -1,9 +1,9 @@
 //! The lines of gpushare.conf, for all who read it.
 //!
-//! `Key=Value` lines as in slurm.conf: `#` starts a comment, keys and fixed words ignore case, names and paths don't; a
-//! line that begins with `QOS=`, `PartitionName=` or `NodeName=` is a record of several settings. A line of another
-//! form, a key that nobody knows, and a key given twice are errors for every reader; a value is checked by those whose
-//! key it is.
+//! `Key=Value` lines as in slurm.conf: `#` starts a comment; keys and keywords are case-insensitive, names and paths
+//! aren't; a line that begins with `QOS=`, `PartitionName=` or `NodeName=` is a record of several settings. A line of
+//! another form, a key that nobody knows, and a key given twice are errors for every reader; a value is checked by
+//! those whose key it is.
 
 use super::names::{Record, known, meant};
 use super::{ConfigError, Problem};

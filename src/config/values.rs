@@ -56,11 +56,11 @@ macro_rules! keys {
 pub use keys;
 
 /// The values of a key with names.
-pub const NAMES: &str = "names separated by commas, in which * stands for any characters; a name with a blank \
+pub const NAMES: &str = "names separated by commas, in which * matches any characters; a name with a blank \
                                 in double quotes";
 
 /// The values of `QOS`.
-pub const QOSES: &str = "names of QOSes separated by commas, in which * stands for any characters";
+pub const QOSES: &str = "names of QOSes separated by commas, in which * matches any characters";
 
 /// The meaning of a word.
 pub fn word<T: Copy>(value: &str, known: &[(&str, T)]) -> Option<T> {

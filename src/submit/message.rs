@@ -54,7 +54,7 @@ pub fn remark(remark: &Remark) -> Option<String> {
             let number = refusal.rule.number();
             let accepted = match (refusal.rule, refusal.denied) {
                 (Rule::BeyondLimit, false) => "if Slurm accepts it, cancel it and request less",
-                (Rule::BeyondLimit, true) => "Slurm itself rejects it (DenyOnLimit)",
+                (Rule::BeyondLimit, true) => "Slurm itself refuses it (DenyOnLimit)",
                 _ => "accepted for now",
             };
             let last = format!("{accepted}; {number}, see `gpushare explain {number}`");
@@ -111,7 +111,7 @@ fn fault(refusal: &Refusal) -> String {
         Rule::OptionInsideQos => format!(
             "'{asked}' is a separate option, not part of the QOS name; use a space instead of the comma"
         ),
-        Rule::TooLong => format!("longer than {LONGEST} characters, which Slurm rejects: '{asked}…'"),
+        Rule::TooLong => format!("longer than {LONGEST} characters, which Slurm refuses: '{asked}…'"),
         Rule::ShareUncounted => format!("{whose} has no limit that counts the share '{asked}'"),
         Rule::TooMuchAtOnce => {
             "the scripts and environments of these jobs are too large for one update; update fewer tasks at a time"

@@ -36,7 +36,7 @@ fn answers_come_soon() {
     for (question, found, most) in [
         ("what does it do?", words_of(&first.concat()), 60),
         ("do I need it?", words_of_parts("README.md", &["", "Do I need it?"]), 600),
-        ("how do I log what it would reject?", words_of_parts("README.md", &["Install"]), 250),
+        ("how do I log what it would refuse?", words_of_parts("README.md", &["Install"]), 250),
         ("and on a running cluster?", words_of(audit), 250),
         (
             "how do I add shares to a running cluster?",

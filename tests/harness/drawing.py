@@ -32,8 +32,8 @@ text { fill: #e6edf3 } .small { fill: #9da7b1 } .paper { fill: #161b22; stroke: 
 def svg(width, height, title, about, parts):
     """TITLE and ABOUT are what a screen reader says."""
     head = (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" role="img" '
-        'aria-labelledby="title about">'
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" viewBox="0 0 {width} {height}" '
+        'role="img" aria-labelledby="title about">'
     )
     said = (f'<title id="title">{escape(title)}</title>', f'<desc id="about">{escape(about)}</desc>')
     return "\n".join([head, *said, STYLE, *parts, "</svg>", ""])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Whether an installation on a cluster in use works, however it was made."""
+"""Whether an installation on a running cluster works, however it was made."""
 
 from gpus import OPEN, opened
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The Ansible role in packaging/ansible on a cluster in use, with a real systemd: installed, with a placement, removed.
-Jobs run all along, and no run drains a node. Ansible reaches the cluster as root, by a stand-in for ssh that starts the
-command in it. All names of an inventory are the cluster's one machine."""
+"""The Ansible role in packaging/ansible on a running cluster, with a real systemd: installed, with a placement,
+removed. Jobs run all along, and no run drains a node. Ansible reaches the cluster as root, by a stand-in for ssh that
+starts the command in it. All names of an inventory are the cluster's one machine."""
 
 import json
 import os

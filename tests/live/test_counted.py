@@ -334,7 +334,7 @@ def test_more_than_a_limit_under_denyonlimit_is_said_to_be_refused(count):
         refused = lambda: count.submit(words).returncode
         count.cluster.wait(refused, "slurmctld to know the flag")
         said = count.submit(words).stderr
-        assert "Slurm itself rejects it (DenyOnLimit); GS114" in said, said
+        assert "Slurm itself refuses it (DenyOnLimit); GS114" in said, said
         assert "DenyOnLimit" in count.cluster.run(f"gpushare explain -- {words}", "alice").stdout
     finally:
         count.cluster.ok("sacctmgr -i modify qos eight set flags=-1")

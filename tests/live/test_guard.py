@@ -280,7 +280,7 @@ def test_what_waits_is_told_with_the_command_that_helps(lab):
         if has_cron:
             lab.ok(["scrontab", "-r"], user="bob")
         said = lab.run("gpushare guard --waiting")
-        assert said.returncode == 0 and said.stdout.startswith("today's rules would reject none"), said
+        assert said.returncode == 0 and said.stdout.startswith("today's rules would refuse none"), said
         # Before 23.02 no such job can be changed, and each is submitted again.
         if lab.newer_than("23.02"):
             assert "a40" in lab.fields(untyped)["TresPerNode"] and "a40" in lab.fields(by_job)["TresPerJob"]

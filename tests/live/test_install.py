@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""An administrator's way on a cluster in use: install, switch on, install anew, uninstall; jobs run all along."""
+"""An administrator's way on a running cluster: install, switch on, install anew, uninstall; jobs run all along."""
 
 import install
 import pytest

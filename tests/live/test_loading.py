@@ -203,7 +203,7 @@ def changed(cluster, command, back):
 
 
 def test_not_being_the_last_plugin_is_an_error_in_the_log(whole):
-    line = "gpushare must be last, or a later plugin can change a request that gpushare has judged"
+    line = "gpushare must be last, or a later plugin can change a request that gpushare has checked"
     assert line not in whole.log("slurmctld")
     edit = "sed -i.good s/JobSubmitPlugins=gpushare/JobSubmitPlugins=gpushare,logging/ /etc/slurm/extra.conf"
     with changed(whole, edit, "mv /etc/slurm/extra.conf.good /etc/slurm/extra.conf"):

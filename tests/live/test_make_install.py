@@ -201,7 +201,7 @@ def test_a_shared_folder_of_slurms_files_is_left_alone(tmp_path, built):
     """
     command = ["unshare", "--mount", "--propagation", "private", "sh", "-c", script, TOP, conf, *variables]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60)
-    left = f"{conf} is on another file system than /etc, perhaps shared: Slurm's folders there are not changed"
+    left = f"{conf} is on another file system than /etc, perhaps shared: Slurm's directories there are not changed"
     assert (done.returncode, done.stderr) == (0, ""), done.stdout + done.stderr
     fragment = f"{conf}/plugstack.conf.d/50-gpushare.conf"
     still = f"Slurm still needs it, and would fail: {fragment}:required spank_gpushare.so (of all machines)"

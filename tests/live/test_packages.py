@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The life of packages on a cluster in use, with a real systemd and Debian's own slurmctld.service: installed, switched
-on, upgraded, downgraded, refused, removed, purged; jobs run all along, and the timer for metrics is on. And a login
-node, with a plugin that is missing or another release's."""
+"""The life of packages on a running cluster, with a real systemd and Debian's own slurmctld.service: installed,
+switched on, upgraded, downgraded, refused, removed, purged; jobs run all along, and the timer for metrics is on. And a
+login node, with a plugin that is missing or another release's."""
 
 import re
 

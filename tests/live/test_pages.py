@@ -372,11 +372,11 @@ def the_version_of_the_source(session):
     return runs
 
 
-@prepared("man/job_submit_gpushare.8", "gpushare explain number")
+@prepared("man/job_submit_gpushare.8", "gpushare explain CODE")
 def every_number_of_the_page(session):
     numbers = re.findall(r"^\.B (GS\d+)$", PAGES["man/job_submit_gpushare.8"], re.M)
     assert len(numbers) > 30
-    session.names["number"] = " ".join(numbers)
+    session.names["CODE"] = " ".join(numbers)
 
 
 # Commands that end with 1, each for the reason that the manual page has in its table.
@@ -813,6 +813,7 @@ def with_apt(*names):
         def runs(text):
             folder = packed(session.cluster, "sources", packages.slurm_of(session.cluster.release))
             text = text.removeprefix(session.before).replace("…", " ".join(names))
+            text = text.replace("./target/packages/", "./")
             installs = (
                 f"chroot root bash -c 'dpkg -i {' '.join(f'/packages/{name}_*.deb' for name in names)}' >/dev/null\n"
                 if names
@@ -855,8 +856,9 @@ def test_pages_of_packages(machine, page):
 
 
 prepared("README.md", "make && make deb")(on_this_machine)
-prepared("README.md", "cd target/packages")(on_this_machine)
-prepared("README.md", "apt install ./gpushare_*.deb ./gpushare-slurmctld_*.deb")(with_apt())
+prepared(
+    "README.md", "apt install ./target/packages/gpushare_*.deb ./target/packages/gpushare-slurmctld_*.deb"
+)(with_apt())
 prepared("install", "make deb")(on_this_machine)
 
 

@@ -24,7 +24,10 @@ pub fn svg(report: &Report) -> Result<(String, usize), PlotError> {
         _ => "GPUs held: within the limit (blue), above it (red), possibly held (orange)",
     };
     let title = format!("{}, {start} to {end}: {title}", report.cluster);
-    Ok((gpushare_plot::svg(Some(&title), &shown, report.period)?, all.len() - shown.len()))
+    let text = gpushare_plot::svg(Some(&title), &shown, report.period)?;
+    // For screen readers.
+    let named = " role=\"img\">\n<title>GPUs held under each exceeded limit, over time</title>";
+    Ok((text.replacen('>', named, 1), all.len() - shown.len()))
 }
 
 fn chart(limit: &OfLimit, over: &Exceeded) -> Chart {

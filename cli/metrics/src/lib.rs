@@ -1,4 +1,4 @@
-//! `gpushare metrics`: this machine's figures for Prometheus, through node_exporter's textfile collector.
+//! `gpushare metrics`: this machine's metrics for Prometheus, through node_exporter's textfile collector.
 //!
 //! Read → sum → write. The node's side has what `gpushare status` reads, as counts: labels name no jobs or users. The
 //! controller's side has the counts of slurmctld's plugin. A machine may be one of them, both or neither. If something

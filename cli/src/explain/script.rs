@@ -20,7 +20,7 @@ gpushare::errors! {
         OpenQuote(line: usize) => "line {line}: a quote is not closed";
         NoOption(word: String) => "'{word}' on an #SBATCH line is not an option";
         OtherLanguage(word: &'static str) =>
-            "sbatch also reads the script's {word} lines, which gpushare can't judge; write #SBATCH or add \
+            "sbatch also reads the script's {word} lines, which gpushare can't check; write #SBATCH or add \
              --ignore-pbs";
     } from { Option(OptionError) }
 }

@@ -192,7 +192,7 @@ fn text(found: &[Refused], waiting: usize) -> String {
         let _ = writeln!(out, "job {job} of {user} ({state}, QOS {qos}): {why}\n      {}", clean(command));
     }
     if found.is_empty() {
-        let _ = writeln!(out, "today's rules would reject none of the waiting jobs ({waiting})");
+        let _ = writeln!(out, "today's rules would refuse none of the waiting jobs ({waiting})");
     }
     out
 }

@@ -112,7 +112,7 @@ impl Control {
     /// # Errors
     /// NVIDIA's program can't be run, does not answer in time, or gives no usable answer.
     pub fn servers(&self) -> Result<Vec<u32>, MpsError> {
-        // The list may be empty, also after a call that was rejected; the percentage never is.
+        // The list may be empty, also after a call that was refused; the percentage never is.
         let lines = "get_server_list\nget_default_active_thread_percentage\n";
         self.insist(lines, |said| {
             let (percentage, servers) = said.split_last()?;

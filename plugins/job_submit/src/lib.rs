@@ -51,7 +51,7 @@ fn load() -> bool {
         let plugins = plugins.escape_ascii();
         log::error!(
             "job_submit/gpushare: JobSubmitPlugins={plugins}: gpushare must be last, or a later plugin can change a \
-             request that gpushare has judged"
+             request that gpushare has checked"
         );
     }
     let Some(slurm_conf) = daemon::slurm_conf() else {

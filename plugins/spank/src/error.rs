@@ -41,7 +41,7 @@ gpushare::errors! {
     /// Why a step can't be fenced.
     #[derive(Debug)]
     pub enum StepError {
-        NoJob => "the step has no job number";
+        NoJob => "the step has no job ID";
         Devices(error: io::Error) => "/dev: {error}";
         Page(error: io::Error) => "shared memory: {error}";
     } from { Cgroup(CgroupError) }

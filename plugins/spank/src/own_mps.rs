@@ -1,5 +1,5 @@
 //! `--gpu-mps`: an MPS daemon for the whole GPUs of a job. sbatch, salloc and srun know the option where they load this
-//! plugin; elsewhere they reject it.
+//! plugin; elsewhere they refuse it.
 //!
 //! Slurm passes it to the job's prolog, which gives the job the daemon (`gpushare_node::mps::service`), and as
 //! [`SENT`] to the programs of the job. sbatch, salloc and srun take it from there again, for jobs that are submitted

@@ -12,22 +12,22 @@ use crate::text::pattern::Patterns;
 use crate::word::Word;
 
 pub(super) const KEYS: &[Key<Draft>] = keys! {
-    "GovernedQOS": "auto alone, or names of QOSes separated by commas, in which * stands for any characters; a name \
+    "GovernedQOS": "auto alone, or names of QOSes separated by commas, in which * matches any characters; a name \
                     with a blank in double quotes" => rules.policy.governed = governed;
     "GovernedPartitions": NAMES => rules.policy.partitions = Patterns::parse;
-    "GovernedAccounts": "auto or off alone, or names of accounts separated by commas, in which * stands for any \
+    "GovernedAccounts": "auto or off alone, or names of accounts separated by commas, in which * matches any \
                          characters; a name with a blank in double quotes" => rules.policy.accounts = governed_accounts;
     "GovernedGRES": "names of GRES such as gpu, mps and shard, separated by commas"
         => rules.policy.gres = governed_gres;
     "ForeignTypes": ForeignTypes::ALLOWED => rules.policy.foreign_types = ForeignTypes::read;
     "LimitAdvice": LimitAdvice::ALLOWED => rules.policy.limit_advice = LimitAdvice::read;
     "Mode": Mode::ALLOWED => rules.policy.mode = Mode::read;
-    "ExemptUsers": "names or numbers of users separated by commas, in which * stands for any characters; a name with \
+    "ExemptUsers": "user names or UIDs separated by commas, in which * matches any characters; a name with \
                     a blank in double quotes" => rules.policy.exempt.users = Patterns::parse;
     "ExemptAccounts": NAMES => rules.policy.exempt.accounts = Patterns::parse;
     "ExemptPartitions": NAMES => rules.policy.exempt.partitions = Patterns::parse;
     "ExemptReservations": NAMES => rules.policy.exempt.reservations = Patterns::parse;
-    "ShareReservations": "parts of names of reservations separated by commas, in which * stands for any characters"
+    "ShareReservations": "parts of names of reservations separated by commas, in which * matches any characters"
         => rules.policy.shares.reservations = Patterns::parse;
     "ShareSizes": "whole numbers from 1 to 1000000 separated by commas" => rules.policy.shares.sizes = sizes;
     "ShareOnlyPartitions": NAMES => rules.policy.shares.only_partitions = Patterns::parse;

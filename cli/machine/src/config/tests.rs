@@ -250,7 +250,7 @@ fn errors_name_line_key_and_what_is_allowed() {
         (
             "GovernedQOS=a,,b",
             "line 1: GovernedQOS can't be 'a,,b'; allowed is auto alone, or names of QOSes separated by commas, in \
-             which * stands for any characters; a name with a blank in double quotes",
+             which * matches any characters; a name with a blank in double quotes",
         ),
     ] {
         let expected = expected.replace("Gouvernedqos", "GouvernedQOS");

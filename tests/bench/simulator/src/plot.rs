@@ -95,7 +95,8 @@ fn strip(text: &mut String, outcome: &Outcome, measure: Measure, (left, y): (f64
         let part = value(policy).map_or(0.0, |value| if worst > 0.0 { value / worst } else { 0.0 });
         sign(text, policy, left + SCALE * part, y);
     }
-    let _ = writeln!(text, "<text class=\"small\" x=\"{}\" y=\"{}\">{worst:.1}</text>", right + 8.0, y + 3.5);
+    let _ =
+        writeln!(text, "<text class=\"small\" x=\"{}\" y=\"{}\">{worst:.1}</text>", right + 12.0, y + 3.5);
 }
 
 fn sign(text: &mut String, policy: Policy, x: f64, y: f64) {
