@@ -124,6 +124,6 @@ fn a_warning_about_a_limit_says_what_becomes_of_the_job() {
         let text = remark(&Remark::Passed(Box::new(beyond), Because::Warn)).unwrap();
         text.lines().last().unwrap().split(';').next().unwrap().trim().to_owned()
     };
-    assert_eq!(last(true), "Slurm itself rejects it (DenyOnLimit)");
+    assert_eq!(last(true), "Slurm itself refuses it (DenyOnLimit)");
     assert_eq!(last(false), "if Slurm accepts it, cancel it and request less");
 }
