@@ -11,6 +11,7 @@
 //! ```text
 //! /run/gpushare/lock
 //! /run/gpushare/jobs/JOB       the entry of the job's latest start on this node; empty if there was no room for it
+//! /run/gpushare/mender-JOB     the socket of what opens a job's GPU again (cgroup v1)
 //! /run/gpushare/reconciled     its date: when the ledger last looked for jobs that are over
 //! /run/gpushare/nvml           why NVML has no answer
 //! /run/gpushare/limits         the driver can limit GPU memory for a cgroup
