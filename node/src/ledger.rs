@@ -11,6 +11,7 @@
 //! ```text
 //! /run/gpushare/lock
 //! /run/gpushare/jobs/JOB       the entry of the job's latest start on this node; empty if there was no room for it
+//! /run/gpushare/mender-JOB     the socket of what opens a job's GPU again (cgroup v1)
 //! /run/gpushare/reconciled     its date: when the ledger last looked for jobs that are over
 //! /run/gpushare/nvml           why NVML has no answer
 //! /run/gpushare/limits         the driver can limit GPU memory for a cgroup
@@ -257,14 +258,14 @@ impl Locked<'_> {
 
     /// Writes a job's entry in the place of all that the ledger has about the job: of an earlier start, or of an old
     /// job with the same number. A full disk still takes an empty file, which tells the job's steps that they can't
-    /// run: under `own` they would start without a GPU.
+    /// run: under `own` they would start without a GPU. Whole GPUs are Slurm's, and the job has them without an entry.
     ///
     /// # Errors
     /// The entry can't be written.
     pub fn record(&self, entry: &Entry) -> Result<(), LedgerError> {
         let write = |text: &str| self.write_note(&self.ledger.of_job(entry.key.id), text);
-        let leave_empty = |_: &LedgerError| drop((!self.ledger.knows(entry.key.id)).then(|| write("")));
-        write(&entry.to_string()).inspect_err(leave_empty)?;
+        let is_told = || entry.holding != Holding::Whole && !self.ledger.knows(entry.key.id);
+        write(&entry.to_string()).inspect_err(|_| drop(is_told().then(|| write(""))))?;
         // Nothing reads them beside an entry of today's format.
         let _ = self.drop_old_marks(entry.key.id, &old::FOLDERS);
         Ok(())

@@ -237,8 +237,8 @@ def test_a_share_that_fits_nowhere_fails_by_itself(node, share):
 
 
 def test_a_share_fails_with_the_reason_where_the_ledger_is_full(node, share):
-    """Under `own` nothing of Slurm's tells a step that its job has a share."""
-    if share.gres != "gpushare":
+    """Under `own` nothing of Slurm's tells a step that its job has a share; under `follow` Slurm gives whole GPUs."""
+    if node.kind not in ("own", "follow-mps"):
         pytest.skip("Slurm's variables tell the steps")
     node.ok("mkdir -p /run/gpushare && mount -t tmpfs -o size=32k,mode=755 full /run/gpushare")
     try:
@@ -246,6 +246,9 @@ def test_a_share_fails_with_the_reason_where_the_ledger_is_full(node, share):
         node.ok("dd if=/dev/zero of=/run/gpushare/fill bs=4k 2>/dev/null; true")
         found, = node.findings("ledger")
         assert found["status"] == "wrong" and "/run/gpushare has no space left" in found["said"], found
+        if node.kind == "follow-mps":
+            whole = node.sbatch("--gres=gpu:1", script="echo ran")
+            assert node.finished(whole) == "COMPLETED", node.output(whole)
         job = node.sbatch(share.half_gpu, script=f"{OPEN}; echo ran")
         assert node.finished(job) == "FAILED"
         said = node.output(job)

@@ -10,7 +10,7 @@ use std::io::{self, Read, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
-use std::{fs, process};
+use std::{fs, process, thread, time::Duration};
 
 use super::v1::{self, RuleError};
 use crate::config::RUN_DIR;
@@ -47,9 +47,7 @@ impl Mender {
 
     /// The fence is up: nothing is to be done any more.
     pub fn dismiss(self) {
-        if let Some(mut watched) = self.watched {
-            let _ = watched.write_all(b"\n");
-        }
+        let _ = self.watched.map(|mut watched| watched.write_all(b"\n"));
     }
 
     /// The step ends without its fence: opens the GPU for the job's other steps.
@@ -90,7 +88,7 @@ impl Watch {
             Side::Child => {
                 unix::mender::become_mender(&listener);
                 if std::os::unix::process::parent_id() == parent {
-                    listener.incoming().flatten().for_each(|step| watch(step, closed));
+                    watch(&listener, closed);
                 }
                 unix::leave()
             }
@@ -105,10 +103,19 @@ impl Watch {
     }
 }
 
-/// Steps that start meanwhile wait for their turn, which changes nothing for them.
-fn watch(mut step: UnixStream, closed: &Closed) {
-    if step.read_exact(&mut [0]).is_err() {
-        let _ = closed.open();
+/// Watches all at once: a step that hangs must neither hide another's end nor fill the queue of the socket, where
+/// slurmstepd would wait.
+fn watch(listener: &UnixListener, closed: &Closed) -> ! {
+    let mut steps = Vec::<UnixStream>::new();
+    loop {
+        let _ = listener.set_nonblocking(!steps.is_empty());
+        steps.extend(listener.accept().map(|(step, _)| step));
+        steps.retain_mut(|step| {
+            let said = step.set_nonblocking(true).and_then(|()| step.read(&mut [0]));
+            let _ = matches!(said, Ok(0)).then(|| closed.open());
+            said.is_err()
+        });
+        thread::sleep(Duration::from_millis(10));
     }
 }
 
@@ -116,7 +123,7 @@ fn watch(mut step: UnixStream, closed: &Closed) {
 mod tests {
     use super::*;
     use crate::fake::gpu;
-    use std::time::{Duration, Instant};
+    use std::time::Instant;
 
     /// A job's directory, a socket, and what its step may open.
     fn job() -> (tempfile::TempDir, Closed, PathBuf, impl Fn() -> String) {
@@ -135,7 +142,7 @@ mod tests {
     fn wait_for(what: impl Fn() -> bool) {
         let until = Instant::now() + Duration::from_secs(20);
         while !what() && Instant::now() < until {
-            std::thread::sleep(Duration::from_millis(5));
+            thread::sleep(Duration::from_millis(5));
         }
         assert!(what());
     }
@@ -155,15 +162,14 @@ mod tests {
         let (_folder, closed, socket, allowed) = job();
         let watch = Watch::start(&closed, socket.clone()).unwrap();
         assert_eq!(socket.metadata().unwrap().permissions().mode() & 0o777, 0o600);
-        let [done, killed] = [(); 2].map(|()| Mender::start(closed.clone(), &socket));
+        // One hangs, whatever the others do.
+        let [hung, done, killed] = [(); 3].map(|()| Mender::start(closed.clone(), &socket));
         assert!(done.watched.is_some() && killed.watched.is_some());
         done.dismiss();
-        // Both in one: the second is looked at after the first.
-        let third = Mender::start(closed, &socket);
         assert_eq!(allowed(), "");
         drop(killed);
         wait_for(|| allowed() == "c 195:1 rwm");
-        third.dismiss();
+        hung.dismiss();
         watch.end();
         assert!(!socket.exists());
     }

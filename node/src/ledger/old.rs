@@ -95,6 +95,8 @@ impl Locked<'_> {
     pub(super) fn drop_with_old_marks(&self, job_id: u32) -> Result<(), LedgerError> {
         self.drop_old_marks(job_id, &[ENV, WITNESS])?;
         self.remove_note(&self.ledger.of_job(job_id))?;
+        // Left by an extern step that was killed.
+        let _ = std::fs::remove_file(self.ledger.dir.join(format!("mender-{job_id}")));
         self.drop_old_marks(job_id, &[FAILED])
     }
 

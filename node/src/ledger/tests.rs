@@ -21,7 +21,7 @@ fn failure(ledger: &Ledger, id: u32) -> Option<String> {
 
 #[test]
 fn what_is_recorded_is_found_until_it_is_removed() {
-    let (_dir, ledger) = ledger();
+    let (dir, ledger) = ledger();
     assert!(ledger.list().unwrap().entries.is_empty(), "no folder is an empty ledger");
     assert_eq!(ledger.find(7).unwrap(), None);
     let locked = ledger.lock(SOON).unwrap();
@@ -32,7 +32,10 @@ fn what_is_recorded_is_found_until_it_is_removed() {
     assert_eq!(ledger.find(7).unwrap(), Some(entry(7, 1)), "the latest start counts");
     assert_eq!(locked.list().unwrap().entries, [entry(7, 1), entry(70, 0)]);
     assert_eq!(locked.forget(7, Some(0)).unwrap(), None, "it is of a later start");
+    let socket = dir.path().join("gpushare/mender-7");
+    std::fs::write(&socket, "").unwrap();
     assert_eq!(locked.forget(7, Some(1)).unwrap(), Some(JobKey { id: 7, restart: 1 }));
+    assert!(!socket.exists());
     assert_eq!(locked.forget(7, Some(1)).unwrap(), None, "removing twice is no error");
     assert_eq!(ledger.find(7).unwrap(), None);
 }

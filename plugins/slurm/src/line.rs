@@ -1,4 +1,4 @@
-//! A line in Slurm's log, for those who can't use the crate `log`: its logger may be another one, or not set yet.
+//! A line in Slurm's log, for those who can't use the crate `log`: its logger may not be set yet.
 
 use std::ffi::CString;
 use std::fmt::Display;
@@ -19,7 +19,7 @@ pub(crate) fn forget_errno() {
     unsafe { *errno = 0 }
 }
 
-/// Logs an error with any logger: spank_gpushare_prolog.so has another one.
+/// Logs an error without the logger.
 #[doc(alias = "slurm_error")]
 pub(crate) fn error(line: impl Display) {
     let line = c_string(line.to_string());

@@ -8,12 +8,13 @@ use log::{Level, LevelFilter, Log, Metadata, Record};
 
 use crate::line::{c_string, error, forget_errno};
 
-struct Slurm;
+/// A logger that begins each line with this.
+pub struct Slurm(pub &'static str);
 
 /// Sends the messages of `log`'s macros to Slurm. The logger belongs to this .so alone; if one is already set, it is
 /// this one.
-pub fn install() {
-    let _ = log::set_logger(&Slurm);
+pub fn install(logger: &'static Slurm) {
+    let _ = log::set_logger(logger);
     log::set_max_level(LevelFilter::Debug);
 }
 
@@ -25,10 +26,10 @@ impl Log for Slurm {
     #[doc(alias = "slurm_info")]
     #[doc(alias = "slurm_debug")]
     fn log(&self, record: &Record) {
-        let line = c_string(record.args().to_string());
+        let line = c_string(format!("{}{}", self.0, record.args()));
         forget_errno();
         match record.level() {
-            Level::Error | Level::Warn => error(record.args()),
+            Level::Error | Level::Warn => error(line.to_string_lossy()),
             // SAFETY: printf-like; one %s and one C string.
             Level::Info => unsafe { slurm_sys::slurm_info(c"%s".as_ptr(), line.as_ptr()) },
             // SAFETY: printf-like; one %s and one C string.

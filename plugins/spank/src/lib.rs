@@ -305,14 +305,10 @@ fn root() -> Option<(u64, u64)> {
 /// stopped: its output may be a file that can't be opened, or another plugin may have failed.
 fn exit(step: Step, _arguments: &[Vec<u8>]) -> ReturnCode {
     panic_if_asked(step, "exit");
-    if let Some(mender) = MENDER.lock().take()
-        && let Err(error) = mender.mend()
-    {
+    if let Some(Err(error)) = MENDER.lock().take().map(Mender::mend) {
         log::error!("spank/gpushare: job {}: {error}", step.job_id().unwrap_or(0));
     }
-    if let Some(watch) = WATCH.lock().take() {
-        watch.end();
-    }
+    WATCH.lock().take().into_iter().for_each(Watch::end);
     ReturnCode::Success
 }
 

@@ -164,11 +164,11 @@ impl StepState {
         let opens = entry.as_ref().filter(|entry| widens(config, entry));
         let closed = opens.and_then(|entry| prepared.known.closed_by_slurm(&entry.gpus));
         if step.kind() == Kind::Extern {
-            prepared.watch = closed.and_then(|closed| Watch::start(&closed, socket(job_id)).ok());
             // No program of the user's needs a GPU here before the final fence, and none gets one if that fails.
             if entry.is_some() || closes || config.closes_without_entry() {
                 prepared.known.close(&fence_around(config, &[])?)?;
             }
+            prepared.watch = closed.and_then(|closed| Watch::start(&closed, socket(job_id)).ok());
             return Ok(());
         }
         let own = match entry {

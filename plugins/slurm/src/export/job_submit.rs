@@ -31,7 +31,7 @@ macro_rules! export_job_submit {
             #[unsafe(no_mangle)]
             pub extern "C" fn init() -> c_int {
                 $crate::guard::run("init", -1, || {
-                    $crate::log::install();
+                    $crate::log::install(&$crate::log::Slurm(""));
                     if $init() { 0 } else { -1 }
                 })
             }

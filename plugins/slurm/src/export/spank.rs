@@ -21,7 +21,7 @@ macro_rules! export_spank {
                 #[unsafe(no_mangle)]
                 pub unsafe extern "C" fn $hook(handle: spank_t, count: c_int, list: *mut *mut c_char) -> c_int {
                     $crate::guard::run(stringify!($hook), ReturnCode::$answer.code(), || {
-                        $crate::log::install();
+                        $crate::log::install(&$crate::log::Slurm(""));
                         if stringify!($hook) == "slurm_spank_init" {
                             // SAFETY: the handle with which this hook was called.
                             unsafe { register(handle, &$option) };

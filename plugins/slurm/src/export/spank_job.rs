@@ -17,7 +17,7 @@ macro_rules! export_spank_job {
                 #[unsafe(no_mangle)]
                 pub extern "C" fn $hook(_: spank_t, _: c_int, _: *mut *mut c_char) -> c_int {
                     $crate::guard::run(stringify!($hook), 0, || {
-                        $crate::log::install();
+                        $crate::log::install(&$crate::log::Slurm("spank/gpushare: "));
                         $function();
                         0
                     })
