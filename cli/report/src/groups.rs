@@ -44,6 +44,8 @@ pub struct Group {
 pub struct Database {
     pub qoses: BTreeMap<String, Qos>,
     pub associations: Associations,
+    /// With those that were deleted: sreport still counts their jobs for the accounts above.
+    pub ever: Associations,
 }
 
 impl Database {
@@ -59,10 +61,12 @@ impl Database {
         let asked: Vec<&str> = asked.iter().map(String::as_str).collect();
         let of = format!("cluster={cluster}");
         let (program, arguments) = limits::ASSOCIATIONS;
-        let associations = text(program, &[arguments, &["where", &of]].concat())?;
+        let [associations, ever] = [&["where", &*of][..], &["where", &*of, "withdeleted"]]
+            .map(|which| text(program, &[arguments, which].concat()).map(|text| Associations::read(&text)));
         Ok(Database {
             qoses: state::qoses(&text("sacctmgr", &asked)?)?,
-            associations: Associations::read(&associations),
+            associations: associations?,
+            ever: ever?,
         })
     }
 
@@ -112,7 +116,7 @@ impl Database {
     /// Whether the account is this one or below it.
     pub fn is_within(&self, account: &str, above: &str) -> bool {
         account.eq_ignore_ascii_case(above)
-            || self.associations.above(account).any(|(_, one)| one.account.eq_ignore_ascii_case(above))
+            || self.ever.above(account).any(|(_, one)| one.account.eq_ignore_ascii_case(above))
     }
 
     fn is_burst(&self, name: &str) -> bool {
@@ -146,19 +150,21 @@ impl Database {
 }
 
 /// The GPUs of a limit, without types of which it allows none.
-fn owned<'t>(limits: impl Iterator<Item = (&'t str, u64)>) -> Vec<(String, u64)> {
+pub fn owned<'t>(limits: impl Iterator<Item = (&'t str, u64)>) -> Vec<(String, u64)> {
     let (mut typed, mut any) = (Vec::new(), None);
     for (tres, count) in limits {
+        // A number that means no limit must not overflow a sum.
+        let count = count.min(u32::MAX.into());
         match tres.strip_prefix(GPU) {
             Some("") => any = Some((ANY.to_owned(), count)),
             Some(rest) => typed.extend(rest.strip_prefix(':').map(|name| (name.to_owned(), count))),
             None => {}
         }
     }
-    if typed.is_empty() {
-        typed.extend(any);
-    }
     typed.retain(|(_, count)| *count > 0);
+    if typed.is_empty() {
+        typed.extend(any.filter(|(_, count)| *count > 0));
+    }
     typed
 }
 
