@@ -9,7 +9,7 @@ use gpushare_qos::config::{Burst, ManagedQos, Members};
 use gpushare_qos::state::{self, Qos};
 use gpushare_slurm_run::run;
 use gpushare_slurm_text::limits::{self, Associations};
-use gpushare_slurm_text::{Kind, Tres};
+use gpushare_slurm_text::{Kind, Tres, partition};
 use serde::Serialize;
 
 use super::error::ReportError;
@@ -46,6 +46,8 @@ pub struct Database {
     pub associations: Associations,
     /// With those that were deleted: sreport still counts their jobs for the accounts above.
     pub ever: Associations,
+    /// QOSes of partitions. Their limits are no group's, and count jobs of other QOSes.
+    pub of_partitions: Vec<String>,
 }
 
 impl Database {
@@ -67,13 +69,19 @@ impl Database {
             qoses: state::qoses(&text("sacctmgr", &asked)?)?,
             associations: associations?,
             ever: ever?,
+            // The database answers without slurmctld too.
+            of_partitions: text(partition::PARTITIONS.0, partition::PARTITIONS.1)
+                .map(|text| partition::read(&text).into_iter().filter_map(|one| one.own).collect())
+                .unwrap_or_default(),
         })
     }
 
     /// All groups.
     pub fn groups(&self) -> Vec<Group> {
         let qoses = self.qoses.keys().filter_map(|name| self.qos(name));
-        let qoses = qoses.filter(|group| !self.is_burst(&group.name));
+        let qoses = qoses
+            .filter(|group| !self.is_burst(&group.name))
+            .filter(|group| group.is_ours || !self.of_partitions.contains(&group.name));
         let accounts = self.associations.of_user("").filter_map(|(_, one)| self.account(&one.account));
         qoses.chain(accounts).filter(|group| !group.owned.is_empty()).collect()
     }

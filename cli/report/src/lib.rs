@@ -105,6 +105,11 @@ pub fn run<E: Display>(
         true => database.named(&arguments.qos, &arguments.account, &cluster)?,
         false => database.groups(),
     };
+    if !(is_of_some || database.of_partitions.is_empty()) {
+        let names = database.of_partitions.join(", ");
+        remarks
+            .push(format!("QOSes of partitions are no groups: {names}. --qos shows jobs that request them"));
+    }
     let refused = match arguments.log.as_slice() {
         [] => None,
         logs => {

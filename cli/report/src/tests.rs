@@ -30,6 +30,7 @@ fn database() -> Database {
         ("x_burst", qos("gpushare@lab burst", &[("gres/gpu:a40", 8)])),
         ("y", qos(ours, &[("gres/gpu:a40", 2), ("gres/gpu:h100", 2)])),
         ("site", qos("by hand", &[("gres/gpu", 3), ("cpu", 9)])),
+        ("part", qos("", &[("gres/gpu:a40", 9)])),
         ("normal", qos("", &[])),
         ("percent", {
             let mut percent = qos("", &[("gres/gpu:a40", 50)]);
@@ -43,6 +44,7 @@ fn database() -> Database {
         qoses: qoses.map(|(name, qos)| (name.to_owned(), qos)).into(),
         associations: Associations::read(associations),
         ever: Associations::read(&format!("{associations}old|||||x||||||\n")),
+        of_partitions: vec!["part".to_owned(), "x".to_owned()],
     }
 }
 
