@@ -12,6 +12,7 @@ from shares import apply
 TEXT = (TOP / "tests/siege/conf-lending/gpushare.conf").read_text()
 TYPES = ("gres/gpu:a40", "gres/gpu:h100", "gres/gpu")
 START = "--start=now-5hours"
+ODD = "a|<script>"
 
 
 def sreport(cluster, report, columns, *conditions):
@@ -20,7 +21,7 @@ def sreport(cluster, report, columns, *conditions):
         "sreport", "-nP", "-t", "Seconds", f"--tres={','.join(TYPES)}", "cluster", report,
         f"start=uts{(hour - 5) * 3600}", f"end=uts{hour * 3600}", f"format={columns}", *conditions,
     ])
-    return [line.split("|") for line in text.splitlines()]
+    return [line.rsplit("|", columns.count(",")) for line in text.splitlines()]
 
 
 def gpu_type(tres):
@@ -35,8 +36,15 @@ def report(cluster, *options, status=0):
 
 @pytest.fixture(scope="module")
 def history(lending):
-    """Jobs that end, borrow, are preempted, requeued, suspended, and one that never starts; two hours ago."""
+    """Jobs that end, borrow, are preempted, requeued, suspended, one that never starts, and some in accounts that a
+    coordinator named and that were deleted; two hours ago."""
     apply(lending, TEXT)
+    lending.ok("sacctmgr -i add coordinator account=z names=alice")
+    for account in (ODD, "gone"):
+        lending.ok(["sacctmgr", "-i", "add", "account", account, "parent=z"], "alice")
+        lending.ok(["sacctmgr", "-i", "add", "user", "bob", f"account={account}"])
+        job = lending.sbatch("-A", account, "--qos=qos_z", "--gres=gpu:h100:1", script="sleep 1", user="bob")
+        lending.finished(job)
     x, x_burst, y = (["-A", qos[4], f"--qos={qos}"] for qos in ("qos_x", "qos_x_burst", "qos_y"))
     lending.ok(["sbatch", "-H", *x, "--gres=gpu:a40:1", "-o", "/dev/null", "--wrap", "true"], "alice")
     borrower = lending.sbatch(*x_burst, "--gres=gpu:a40:8", "-t5", script="sleep 300", user="bob")
@@ -49,6 +57,7 @@ def history(lending):
     lending.wait_state(again, "RUNNING")
     lending.ok(f"sleep 2; scontrol requeue {again}")
     lending.finished(lending.sbatch(*y, "--gres=gpu:h100:2", script="sleep 2", user="bob"))
+    lending.ok("sacctmgr -i delete account gone")
     lending.cancel_all()
     running = "sacct -anPXD -s R -S now-1hours -E now -o jobid,end"
     lending.wait(lambda: "Unknown" not in lending.ok(running), "slurmdbd to know of every end")
@@ -63,7 +72,7 @@ def test_it_is_equal_to_sreport_to_the_second(lending, history):
     told = {(account, user, gpu_type(tres)): int(used)
             for account, user, tres, used in sreport(lending, "AccountUtilizationByUser", "Account,Login,TresName,Used")
             if int(used)}
-    assert {account for account, *_ in told} >= {"root", "x", "y"}
+    assert {account for account, *_ in told} >= {"root", "x", "y", ODD, "gone"}
     assert {(one["account"], "", one["gpu_type"]): one["used"] for one in found["accounts"]} \
         == {key: used for key, used in told.items() if not key[1]}
     for account in ("x", "y"):
@@ -71,6 +80,9 @@ def test_it_is_equal_to_sreport_to_the_second(lending, history):
         users = {(one["user"], one["gpu_type"]): one["used"] for one in of_group["groups"][0]["users"]}
         assert users == {(user, of): used for (name, user, of), used in told.items()
                          if name == account and user and of != "any"}
+    of_z = json.loads(report(lending, "--json", "--account=z"))
+    assert of_z["differences"] == []
+    assert [(one["user"], one["used"]) for one in of_z["groups"][0]["users"]] == [("bob", told["z", "", "h100"])]
     fields = ("gpus", "allocated", "down", "planned_down", "idle", "planned", "reported")
     rows = sreport(lending, "Utilization", "TresName,TresCount,Allocated,Down,PlannedDown,Idle,Planned,Reported")
     assert {one["gpu_type"]: [one[field] for field in fields] for one in found["gpus"]} \
@@ -108,6 +120,16 @@ def test_a_group_has_a_page_with_its_users_only(lending, history):
     for qos, refused in (("qos_y", 1), ("qos_z", 0)):
         found = json.loads(report(lending, "--json", f"--qos={qos}", "--log=/lab/out/older.log"))
         assert found["groups"][0]["refused"] == refused, qos
+
+
+def test_it_writes_through_no_link(lending, history):
+    lending.ok("ln -s /etc/nothing /lab/out/link")
+    said = report(lending, "--qos=qos_z", "--html=/lab/out/link", status=2)
+    assert said.startswith("gpushare: /lab/out/link: Too many levels of symbolic links")
+    assert lending.run(["test", "-e", "/etc/nothing"]).returncode == 1
+    report(lending, "--account=z", "--html=/lab/out/odd.html")
+    page = lending.ok("cat /lab/out/odd.html")
+    assert "a|&lt;script&gt;" in page and "<script" not in page
 
 
 def test_bad_input_is_one_line(lending, history):

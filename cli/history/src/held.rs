@@ -49,9 +49,12 @@ pub struct Held<'t> {
 
 impl<'t> Held<'t> {
     fn of(line: &'t [u8]) -> Option<Held<'t>> {
-        let fields: Vec<&[u8]> = line.split(|byte| *byte == DELIMITER).collect();
-        let [user, account, qos, given, eligible, start, end, state] =
-            <[&[u8]; FIELDS]>::try_from(fields).ok()?;
+        let is_end = |byte: &u8| *byte == DELIMITER;
+        let user = line.get(..line.iter().position(is_end)?)?;
+        let rest = line.get(user.len() + 1..)?;
+        // From the end: a coordinator may have named an account with any character.
+        let fields: Vec<&[u8]> = rest.rsplitn(FIELDS - 1, is_end).collect();
+        let [state, end, start, eligible, given, qos, account] = fields.try_into().ok()?;
         let [eligible, start, end] = [eligible, start, end].map(time);
         let is_elsewhere = state.starts_with(b"REVOKED");
         Some(Held { user, account, qos, given, eligible, start, end, is_elsewhere })
@@ -92,8 +95,9 @@ mod tests {
     #[test]
     fn runs_are_read_and_what_is_none_is_said() {
         let mut found = Vec::new();
-        let text = "u|a|q|gres/gpu=1|90|100|200|COMPLETED\nu|a|q||None|Unknown|Unknown|REVOKED\n\n";
+        let text = "u|a|q|gres/gpu=1|90|100|200|COMPLETED\nu|a|b|q||None|Unknown|Unknown|REVOKED\n\n";
         read(&mut text.replace('|', "\x1f").as_bytes(), |held| {
+            assert_eq!((held.user, held.qos), (&b"u"[..], &b"q"[..]));
             found.push((held.eligible, held.start, held.end, held.is_elsewhere));
             Ok::<(), UsageError>(())
         })

@@ -167,7 +167,7 @@ pub mod tests {
                         lab|||normal||dept||||||\n"
                 .to_vec(),
             users: b"lab|alice||normal,q1|normal||gres/gpu:a40=3|gres/gpu:h100=2||||\n\
-                     lab|alice|px|normal|normal||||||||\n"
+                     lab|alice|px|normal|normal|||||||\n"
                 .to_vec(),
             partitions: b"PartitionName=p AllowGroups=ALL QoS=N/A\nPartitionName=px AllowGroups=ALL QoS=PQ\n"
                 .to_vec(),

@@ -11,6 +11,7 @@ gpushare::errors! {
     #[derive(Debug, PartialEq, Eq)]
     pub enum HoursError {
         NoMonth(text: String) => "'{}' is not a month; write 2026-10", text.escape_debug();
+        NotYet(text: String) => "no hour of '{}' is over", text.escape_debug();
         NoHour(text: String) =>
             "'{}' is not a full hour, and Slurm sums usage by the hour; write 2026-10-31T12:00", text.escape_debug();
     } from {
@@ -67,6 +68,9 @@ fn parsed(
         }
     };
     let period = Period { start, end: end.min(last) };
+    if let Some(text) = month.filter(|_| period.start >= last) {
+        return Err(HoursError::NotYet(text.to_owned()));
+    }
     if period.start >= period.end {
         return Err(PeriodError::Empty(period).into());
     }
@@ -116,6 +120,8 @@ mod tests {
             let found = found.map(|period| (period.start, period.end)).ok();
             assert_eq!(found, expected, "{month:?} {start:?} {end:?}");
         }
+        let said = parsed(Some("2026-11"), None, None, now, &berlin).unwrap_err().to_string();
+        assert_eq!(said, "no hour of '2026-11' is over");
         let first_hour = parsed(None, None, None, first + 1800, &berlin).unwrap();
         assert_eq!((first_hour.start, first_hour.end), (september, first), "no hour of this month is over");
         let said = parsed(None, Some("2026-10-25T12:30"), None, now, &berlin).unwrap_err().to_string();

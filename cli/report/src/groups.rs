@@ -9,7 +9,7 @@ use gpushare_qos::config::{Burst, ManagedQos, Members};
 use gpushare_qos::state::{self, Qos};
 use gpushare_slurm_run::run;
 use gpushare_slurm_text::limits::{self, Associations};
-use gpushare_slurm_text::{Kind, Tres};
+use gpushare_slurm_text::{Kind, Tres, partition};
 use serde::Serialize;
 
 use super::error::ReportError;
@@ -44,6 +44,10 @@ pub struct Group {
 pub struct Database {
     pub qoses: BTreeMap<String, Qos>,
     pub associations: Associations,
+    /// With those that were deleted: sreport still counts their jobs for the accounts above.
+    pub ever: Associations,
+    /// QOSes of partitions. Their limits are no group's, and count jobs of other QOSes.
+    pub of_partitions: Vec<String>,
 }
 
 impl Database {
@@ -59,17 +63,25 @@ impl Database {
         let asked: Vec<&str> = asked.iter().map(String::as_str).collect();
         let of = format!("cluster={cluster}");
         let (program, arguments) = limits::ASSOCIATIONS;
-        let associations = text(program, &[arguments, &["where", &of]].concat())?;
+        let [associations, ever] = [&["where", &*of][..], &["where", &*of, "withdeleted"]]
+            .map(|which| text(program, &[arguments, which].concat()).map(|text| Associations::read(&text)));
         Ok(Database {
             qoses: state::qoses(&text("sacctmgr", &asked)?)?,
-            associations: Associations::read(&associations),
+            associations: associations?,
+            ever: ever?,
+            // The database answers without slurmctld too.
+            of_partitions: text(partition::PARTITIONS.0, partition::PARTITIONS.1)
+                .map(|text| partition::read(&text).into_iter().filter_map(|one| one.own).collect())
+                .unwrap_or_default(),
         })
     }
 
     /// All groups.
     pub fn groups(&self) -> Vec<Group> {
         let qoses = self.qoses.keys().filter_map(|name| self.qos(name));
-        let qoses = qoses.filter(|group| !self.is_burst(&group.name));
+        let qoses = qoses
+            .filter(|group| !self.is_burst(&group.name))
+            .filter(|group| group.is_ours || !self.of_partitions.contains(&group.name));
         let accounts = self.associations.of_user("").filter_map(|(_, one)| self.account(&one.account));
         qoses.chain(accounts).filter(|group| !group.owned.is_empty()).collect()
     }
@@ -112,7 +124,7 @@ impl Database {
     /// Whether the account is this one or below it.
     pub fn is_within(&self, account: &str, above: &str) -> bool {
         account.eq_ignore_ascii_case(above)
-            || self.associations.above(account).any(|(_, one)| one.account.eq_ignore_ascii_case(above))
+            || self.ever.above(account).any(|(_, one)| one.account.eq_ignore_ascii_case(above))
     }
 
     fn is_burst(&self, name: &str) -> bool {
@@ -146,19 +158,21 @@ impl Database {
 }
 
 /// The GPUs of a limit, without types of which it allows none.
-fn owned<'t>(limits: impl Iterator<Item = (&'t str, u64)>) -> Vec<(String, u64)> {
+pub fn owned<'t>(limits: impl Iterator<Item = (&'t str, u64)>) -> Vec<(String, u64)> {
     let (mut typed, mut any) = (Vec::new(), None);
     for (tres, count) in limits {
+        // A number that means no limit must not overflow a sum.
+        let count = count.min(u32::MAX.into());
         match tres.strip_prefix(GPU) {
             Some("") => any = Some((ANY.to_owned(), count)),
             Some(rest) => typed.extend(rest.strip_prefix(':').map(|name| (name.to_owned(), count))),
             None => {}
         }
     }
-    if typed.is_empty() {
-        typed.extend(any);
-    }
     typed.retain(|(_, count)| *count > 0);
+    if typed.is_empty() {
+        typed.extend(any.filter(|(_, count)| *count > 0));
+    }
     typed
 }
 

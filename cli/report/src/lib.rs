@@ -7,7 +7,10 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Display;
-use std::path::PathBuf;
+use std::fs::OpenOptions;
+use std::io::Write;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueHint};
 use gpushare_history::held::{self, HELD, Held};
@@ -20,6 +23,7 @@ use gpushare_slurm_run::{self as slurm, ProgramError, run as programs};
 use gpushare_slurm_text::version::Release;
 use gpushare_slurm_text::{Settings, sreport, tres};
 use gpushare_terminal::{Answer, FileError, json};
+use rustix::fs::OFlags;
 
 mod error;
 mod groups;
@@ -101,6 +105,11 @@ pub fn run<E: Display>(
         true => database.named(&arguments.qos, &arguments.account, &cluster)?,
         false => database.groups(),
     };
+    if !(is_of_some || database.of_partitions.is_empty()) {
+        let names = database.of_partitions.join(", ");
+        remarks
+            .push(format!("QOSes of partitions are no groups: {names}. --qos shows jobs that request them"));
+    }
     let refused = match arguments.log.as_slice() {
         [] => None,
         logs => {
@@ -115,7 +124,7 @@ pub fn run<E: Display>(
     let report = summed(&database, &groups, &types, &told, more, ask)?;
     if let Some(path) = &arguments.html {
         let page = page::html(&report, is_of_some).map_err(ReportError::Plot)?;
-        std::fs::write(path, page).map_err(FileError::of(path))?;
+        write(path, &page).map_err(FileError::of(path))?;
     }
     Ok(Answer::from(if arguments.csv {
         text::csv(&report)
@@ -124,6 +133,14 @@ pub fn run<E: Display>(
     } else {
         text::lines(&report)
     }))
+}
+
+/// Writes a page, but not through a link: root may write it where a user left one.
+fn write(path: &Path, page: &str) -> std::io::Result<()> {
+    let flags = i32::try_from(OFlags::NOFOLLOW.bits()).unwrap_or_default();
+    let mut file =
+        OpenOptions::new().write(true).create(true).truncate(true).custom_flags(flags).open(path)?;
+    file.write_all(page.as_bytes())
 }
 
 /// The cluster's name: slurmctld knows it, also without a slurm.conf here.
@@ -160,11 +177,11 @@ fn told(types: &[String], period: Period) -> Result<Told, ReportError> {
         let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
         ask_text(sreport::PROGRAM, &arguments)
     };
-    let unreadable = |text: &str| ReportError::Line(text.chars().take(80).collect());
+    let unreadable = |line: &str| ReportError::Line(line.chars().take(80).collect());
     let text = ask(sreport::of_cluster(&tres, start, end))?;
-    let gpus = sreport::cluster(&text).ok_or_else(|| unreadable(&text))?;
+    let gpus = sreport::cluster(&text).map_err(unreadable)?;
     let text = ask(sreport::of_accounts(&tres, start, end))?;
-    let accounts = sreport::accounts(&text).ok_or_else(|| unreadable(&text))?;
+    let accounts = sreport::accounts(&text).map_err(unreadable)?;
     let name = |tres: &str| tres.strip_prefix("gres/gpu:").unwrap_or(ANY).to_owned();
     let accounts = accounts
         .into_iter()

@@ -175,6 +175,18 @@ pub fn of(
     let others = by_type(&summer.others)
         .map(|(at, used)| (if at == types.len() { UNKNOWN.to_owned() } else { name(at) }, used));
     let pairs = groups.iter().zip(&summer.of);
+    let is_compared = |account: &str, user: &str| match is_of_some {
+        true => pairs.clone().any(|(group, sums)| match group.of {
+            Of::Account => database.is_within(account, &group.name),
+            // Others may use the account under another QOS.
+            Of::Qos => {
+                summer.is_used_under(group, account)
+                    && (user.is_empty() || sums.users.keys().any(|(known, _)| known == user))
+            }
+        }),
+        // The report on all groups names no users.
+        false => user.is_empty(),
+    };
     let one = |(group, sums): (&Group, &OfGroup)| {
         group_of(group, sums, &named, period, is_of_some, refused.as_deref(), database)
     };
@@ -183,15 +195,9 @@ pub fn of(
         end: exact(period.end),
         period,
         gpus: gpus.collect(),
-        groups: pairs.map(one).collect(),
+        groups: pairs.clone().map(one).collect(),
         others: others.filter(|_| !is_of_some).collect(),
-        differences: differences(
-            summer,
-            database,
-            &named,
-            told,
-            &shown_accounts(summer, database, groups, is_of_some),
-        ),
+        differences: differences(summer, database, &named, told, &is_compared),
         accounts,
         jobs: if is_of_some {
             summer.of.iter().map(|of| of.waits.len() as u64).sum()
@@ -306,31 +312,13 @@ fn loans(all: &BTreeMap<(String, usize), u64>, names: &[String]) -> Vec<Loan> {
     all.iter().map(one).collect()
 }
 
-/// The accounts that a report compares with sreport: those of its groups' jobs.
-fn shown_accounts(
-    summer: &Summer,
-    database: &Database,
-    groups: &[Group],
-    is_of_some: bool,
-) -> Option<Vec<String>> {
-    let of_groups = |account: &String| {
-        groups.iter().any(|group| match group.of {
-            Of::Qos => summer.is_used_under(group, account),
-            Of::Account => database.is_within(account, &group.name),
-        })
-    };
-    let mut all: Vec<String> = summer.users.keys().map(|(account, ..)| account.clone()).collect();
-    all.dedup();
-    is_of_some.then(|| all.into_iter().filter(of_groups).collect())
-}
-
-/// Compares each account and user with sreport: of the shown accounts, or of all.
+/// Compares accounts and their users with sreport.
 fn differences(
     summer: &Summer,
     database: &Database,
     names: &[String],
     told: &Told,
-    shown: &Option<Vec<String>>,
+    is_compared: &dyn Fn(&str, &str) -> bool,
 ) -> Vec<Difference> {
     type Key = (String, String, String);
     let mut both: BTreeMap<Key, [u64; 2]> = BTreeMap::new();
@@ -341,7 +329,7 @@ fn differences(
         };
         add(account, user);
         let mut above: Vec<&str> =
-            database.associations.above(account).map(|(_, one)| one.account.as_str()).collect();
+            database.ever.above(account).map(|(_, one)| one.account.as_str()).collect();
         if above.is_empty() {
             // The account is no longer there.
             above.extend([account.as_str(), "root"]);
@@ -351,9 +339,9 @@ fn differences(
     for (account, user, gpu_type, used) in &told.accounts {
         both.entry((account.clone(), user.clone(), gpu_type.clone())).or_default()[0] += used;
     }
-    let is_shown = |account: &String| shown.as_ref().is_none_or(|shown| shown.contains(account));
-    let differ =
-        both.into_iter().filter(|((account, ..), [sreport, jobs])| sreport != jobs && is_shown(account));
+    let differ = both
+        .into_iter()
+        .filter(|((account, user, _), [sreport, jobs])| sreport != jobs && is_compared(account, user));
     let one = |((account, user, gpu_type), [sreport, jobs]): (Key, [u64; 2])| Difference {
         account,
         user: Some(user).filter(|user| !user.is_empty()),

@@ -10,7 +10,7 @@ use gpushare_slurm_text::{Associations, sreport};
 use proptest::prelude::*;
 
 use super::error::ReportError;
-use super::groups::{ANY, Database, Group, Of};
+use super::groups::{ANY, Database, Group, Of, owned};
 use super::report::{More, OfType, Report, Told};
 use super::{page, summed, text};
 
@@ -30,6 +30,7 @@ fn database() -> Database {
         ("x_burst", qos("gpushare@lab burst", &[("gres/gpu:a40", 8)])),
         ("y", qos(ours, &[("gres/gpu:a40", 2), ("gres/gpu:h100", 2)])),
         ("site", qos("by hand", &[("gres/gpu", 3), ("cpu", 9)])),
+        ("part", qos("", &[("gres/gpu:a40", 9)])),
         ("normal", qos("", &[])),
         ("percent", {
             let mut percent = qos("", &[("gres/gpu:a40", 50)]);
@@ -42,6 +43,8 @@ fn database() -> Database {
     Database {
         qoses: qoses.map(|(name, qos)| (name.to_owned(), qos)).into(),
         associations: Associations::read(associations),
+        ever: Associations::read(&format!("{associations}old|||||x||||||\n")),
+        of_partitions: vec!["part".to_owned(), "x".to_owned()],
     }
 }
 
@@ -53,12 +56,22 @@ fn given([a40, h100, untyped]: [u32; 3]) -> String {
 
 /// The report on all groups, or on the named ones, and what the groups are. sreport says what the jobs say.
 fn report(jobs: &[Job], period: Period, named: &[&str]) -> Report {
+    report_beside(jobs, period, named, &[])
+}
+
+/// A row of sreport's on accounts.
+type Row<'t> = (&'t str, &'t str, &'t str, u64);
+
+/// The same where sreport has more rows. Names with an `@` are accounts.
+fn report_beside(jobs: &[Job], period: Period, named: &[&str], more_rows: &[Row]) -> Report {
     let database = database();
     let groups = match named {
         [] => database.groups(),
         names => {
-            let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
-            database.named(&names, &[], "lab").unwrap()
+            let (accounts, qoses): (Vec<String>, _) =
+                names.iter().map(|name| (*name).to_owned()).partition(|name| name.starts_with('@'));
+            let accounts: Vec<String> = accounts.iter().map(|name| name.replace('@', "")).collect();
+            database.named(&qoses, &accounts, "lab").unwrap()
         }
     };
     let types = ["a40", "h100"].map(str::to_owned);
@@ -71,6 +84,7 @@ fn report(jobs: &[Job], period: Period, named: &[&str]) -> Report {
         for (gpu_type, count) in counts.into_iter().filter(|(_, count)| *count > 0 && seconds > 0) {
             let above: &[&str] = match *account {
                 "lab" => &["lab", "x", "root"],
+                "old" => &["old", "x", "root"],
                 "x" => &["x", "root"],
                 "y" => &["y", "root"],
                 other => &[other, "root"],
@@ -84,6 +98,10 @@ fn report(jobs: &[Job], period: Period, named: &[&str]) -> Report {
     }
     let accounts =
         accounts.into_iter().map(|((account, user, gpu_type), sum)| (account, user, gpu_type, sum));
+    let more_rows = more_rows.iter().map(|(account, user, gpu_type, sum)| {
+        ((*account).to_owned(), (*user).to_owned(), (*gpu_type).to_owned(), *sum)
+    });
+    let accounts = accounts.chain(more_rows);
     let told = Told { gpus: gpus.to_vec(), accounts: accounts.collect() };
     let more = More { cluster: "lab".into(), period, is_of_some: !named.is_empty(), ..More::default() };
     summed(&database, &groups, &types, &told, more, |day, show| {
@@ -154,6 +172,46 @@ fn a_qos_for_bursts_owns_nothing_and_a_limit_on_any_gpu_is_one() {
 }
 
 #[test]
+fn differences_name_no_user_of_others() {
+    let jobs: &[Job] = &[("alice", "lab", "x", [1, 0, 0], 0, 1000, 2000)];
+    let rows = ["alice", "eve", ""].map(|user| ("lab", user, "a40", 5));
+    let rows = [&rows[..], &[("x", "", "a40", 5), ("y", "carol", "h100", 5)]].concat();
+    for (named, expected) in [
+        (&[][..], &[("lab", None), ("x", None)][..]),
+        (&["x"], &[("lab", None), ("lab", Some("alice"))]),
+        (&["@x"], &[("lab", None), ("lab", Some("alice")), ("lab", Some("eve")), ("x", None)]),
+        (&["@y"], &[("y", Some("carol"))]),
+    ] {
+        let found = report_beside(jobs, MONTH, named, &rows);
+        let names: Vec<_> =
+            found.differences.iter().map(|one| (one.account.as_str(), one.user.as_deref())).collect();
+        assert_eq!(names, expected, "{named:?}");
+        assert!(!text::lines(&found).contains("the same numbers"));
+    }
+}
+
+#[test]
+fn jobs_of_a_deleted_account_count_for_the_one_above() {
+    let jobs: &[Job] = &[("alice", "old", "normal", [1, 0, 0], 0, 1000, 2000)];
+    let of_x = report(jobs, MONTH, &["@x"]);
+    assert_eq!((row(&of_x, "x", "a40").used, of_x.differences.as_slice()), (1000, &[][..]));
+}
+
+#[test]
+fn limits_that_are_no_number_of_gpus() {
+    for (limits, expected) in [
+        (&[("gres/gpu:a40", 0), ("gres/gpu", 4)][..], &[(ANY, 4)][..]),
+        (&[("gres/gpu:a40", 0)], &[]),
+        (&[("gres/gpu:a40", 1), ("gres/gpu", 4)], &[("a40", 1)]),
+        (&[("gres/gpu", u64::MAX)], &[(ANY, u32::MAX.into())]),
+    ] {
+        let found = owned(limits.iter().copied());
+        let found: Vec<_> = found.iter().map(|(name, count)| (name.as_str(), *count)).collect();
+        assert_eq!(found, expected, "{limits:?}");
+    }
+}
+
+#[test]
 fn names_cannot_be_html() {
     let jobs: &[Job] = &[("<script>alert(1)</script>", "a\"b'&<i>", "x", [1, 0, 0], 0, 1000, 5000)];
     for named in [&[][..], &["x"]] {
@@ -178,7 +236,7 @@ fn small_sums_are_not_nothing() {
 
 fn some_jobs() -> impl Strategy<Value = Vec<Job>> {
     let user = prop::sample::select(vec!["alice", "bob"]);
-    let account = prop::sample::select(vec!["x", "lab", "y", "gone"]);
+    let account = prop::sample::select(vec!["x", "lab", "y", "old", "gone"]);
     let qos = prop::sample::select(vec!["x", "x_burst", "y", "normal", "site"]);
     let job = (user, account, qos, prop::array::uniform3(0_u32..3), 0_u32..3000, 0_u32..3000);
     let job = job.prop_map(|(user, account, qos, count, start, length)| {

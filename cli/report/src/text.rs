@@ -155,12 +155,9 @@ pub fn accounts(report: &Report) -> Table {
 pub fn said(report: &Report) -> Vec<String> {
     let mut said = report.remarks.clone();
     if report.differences.is_empty() {
-        said.push("sreport has the same numbers for every account and user, to the second".to_owned());
+        said.push("sreport has the same numbers, to the second".to_owned());
     }
-    // The report on all groups names no users.
-    let is_of_some = report.gpus.is_empty();
-    let shown = report.differences.iter().filter(|one| is_of_some || one.user.is_none());
-    for Difference { account, user, gpu_type, sreport, jobs } in shown.take(SHOWN) {
+    for Difference { account, user, gpu_type, sreport, jobs } in report.differences.iter().take(SHOWN) {
         let of = user.as_ref().map_or(String::new(), |user| format!(", user {user}"));
         said.push(format!(
             "account {account}{of}: sreport has {sreport} GPU-seconds ({gpu_type}), jobs in accounting {jobs}"

@@ -241,11 +241,15 @@ pub struct Association {
 }
 
 impl Association {
-    /// Reads a line; what it lacks is unset.
+    /// Reads a line; what it lacks is unset. A coordinator may have named an account `a|b`: there are 11 columns after
+    /// the name.
     pub fn read(line: &str) -> Association {
-        let mut columns = crate::columns(line);
+        let bar = line.rmatch_indices('|').nth(10).or(line.match_indices('|').next());
+        let (account, rest) =
+            bar.and_then(|(at, _)| Some((line.get(..at)?, line.get(at + 1..)?))).unwrap_or((line, ""));
+        let (account, mut columns) = (account.to_owned(), crate::columns(rest));
         let mut next = || columns.next().unwrap_or_default();
-        let [account, user, partition] = [next(), next(), next()].map(str::to_owned);
+        let [user, partition] = [next(), next()].map(str::to_owned);
         let qoses = crate::words(next());
         let [default_qos, parent] = [next(), next()].map(str::to_owned);
         let [grp, per_job, per_node] = [next(), next(), next()].map(Tres::read);

@@ -42,23 +42,31 @@ fn arguments(report: &str, format: &str, tres: &[String], start: u32, end: u32) 
     all
 }
 
-/// The uses of a cluster's TRES by their names. `None` if a line can't be read.
-pub fn cluster(text: &str) -> Option<Vec<(String, Used)>> {
+/// The uses of a cluster's TRES by their names.
+///
+/// # Errors
+/// The line that can't be read.
+pub fn cluster(text: &str) -> Result<Vec<(String, Used)>, &str> {
     let row = |line: &str| {
         let [name, numbers @ ..] = <[&str; 8]>::try_from(columns(line).collect::<Vec<_>>()).ok()?;
         let numbers: Vec<u64> = numbers.iter().map(|text| text.parse().ok()).collect::<Option<_>>()?;
         let [count, allocated, down, planned_down, idle, planned, reported] = numbers.try_into().ok()?;
         Some((name.to_owned(), Used { count, allocated, down, planned_down, idle, planned, reported }))
     };
-    lines(text).map(row).collect()
+    lines(text).map(|line| row(line).ok_or(line)).collect()
 }
 
 /// An account, a user of it or nobody if it is the sum of the account and those below, a TRES, and for how many
-/// seconds. `None` if a line can't be read.
-pub fn accounts(text: &str) -> Option<Vec<(&str, &str, &str, u64)>> {
-    let row = |line| {
-        let [account, user, tres, used] = columns(line).collect::<Vec<_>>().try_into().ok()?;
-        Some((account, user, tres, used.parse().ok()?))
+/// seconds. A coordinator may have named an account `a|b`.
+///
+/// # Errors
+/// The line that can't be read.
+pub fn accounts(text: &str) -> Result<Vec<(&str, &str, &str, u64)>, &str> {
+    let row = |line| match str::rsplitn(line, 4, '|').collect::<Vec<&str>>().as_slice() {
+        [used, tres, user, account] => {
+            used.parse().map(|used| (*account, *user, *tres, used)).map_err(|_| line)
+        }
+        _ => Err(line),
     };
     lines(text).map(row).collect()
 }
@@ -84,9 +92,10 @@ mod tests {
             reported: 62758,
         };
         assert_eq!(all, [("gres/gpu:a40".to_owned(), used)]);
-        assert_eq!(cluster("gres/gpu|8|93(1%)|0|0|1|0|94\n"), None);
-        let rows = "x||gres/gpu|78\nx|alice|gres/gpu|18\n";
-        assert_eq!(accounts(rows), Some(vec![("x", "", "gres/gpu", 78), ("x", "alice", "gres/gpu", 18)]));
-        assert_eq!(accounts(" Problem with query.\n"), None);
+        let percent = "gres/gpu|8|93(1%)|0|0|1|0|94";
+        assert_eq!(cluster(percent), Err(percent));
+        let rows = "x||gres/gpu|78\na|b|alice|gres/gpu|18\n";
+        assert_eq!(accounts(rows), Ok(vec![("x", "", "gres/gpu", 78), ("a|b", "alice", "gres/gpu", 18)]));
+        assert_eq!(accounts("x||gres/gpu|78\n Problem with query.\n"), Err(" Problem with query."));
     }
 }

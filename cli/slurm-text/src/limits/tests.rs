@@ -67,6 +67,13 @@ fn a_job_is_charged_to_its_user_and_every_account_above() {
 }
 
 #[test]
+fn an_account_with_a_bar_in_its_name_is_no_other_one() {
+    let found = Association::read("y|||||root|gres/gpu:a40=1|||||x|bob||||group||||||");
+    assert_eq!((found.user.as_str(), found.parent.as_str()), ("bob", "group"));
+    assert!(found.account.starts_with("y|") && !found.limits.is_any_at_once());
+}
+
+#[test]
 fn an_account_above_itself_has_an_end() {
     assert_eq!(Associations::read("a|||||a|\n").above("a").count(), 1);
 }
