@@ -264,6 +264,11 @@ NOT_RUN = {
          "cargo install --locked cargo-mutants"],
         "it takes hours, and cargo-mutants is fetched by hand",
     ),
+    **dict.fromkeys(
+        ["tests/coverage/run", "tests/coverage/run --only live report -- tests/live/test_fence.py",
+         "tests/coverage/run --only report"],
+        "it takes more than an hour, and needs llvm-tools",
+    ),
     "tests/siege/table": "it runs every way on six clusters, and writes the page",
     **dict.fromkeys(
         ["GPUSHARE_WRITE_DOCS=1 cargo test -p gpushare-cli generated_docs",

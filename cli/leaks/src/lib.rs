@@ -29,8 +29,7 @@ use gpushare_judge::past::Judge;
 use gpushare_period::Period;
 use gpushare_slurm_text::sacct;
 use gpushare_slurm_text::version::Release;
-use gpushare_terminal::FileError;
-use gpushare_terminal::{Answer, json};
+use gpushare_terminal::{Answer, json, write_file};
 
 use collect::Collector;
 use error::LeaksError;
@@ -100,7 +99,7 @@ pub fn run(arguments: &Arguments) -> Result<Answer, LeaksError> {
     };
     if let Some(path) = &arguments.plot {
         let (svg, left) = plot::svg(&report).map_err(LeaksError::Plot)?;
-        std::fs::write(path, svg).map_err(FileError::of(path))?;
+        write_file(path, &svg)?;
         if left > 0 {
             use std::io::Write;
             let _ = writeln!(std::io::stderr(), "gpushare: the plot leaves out {left} more exceeded limits");

@@ -11,7 +11,7 @@ gpushare::errors! {
     #[derive(Debug, PartialEq, Eq)]
     pub enum HoursError {
         NoMonth(text: String) => "'{}' is not a month; write 2026-10", text.escape_debug();
-        NotYet(text: String) => "no hour of '{}' is over", text.escape_debug();
+        NotYet(text: String) => "no hour of '{}' has ended", text.escape_debug();
         NoHour(text: String) =>
             "'{}' is not a full hour, and Slurm sums usage by the hour; write 2026-10-31T12:00", text.escape_debug();
     } from {
@@ -121,9 +121,9 @@ mod tests {
             assert_eq!(found, expected, "{month:?} {start:?} {end:?}");
         }
         let said = parsed(Some("2026-11"), None, None, now, &berlin).unwrap_err().to_string();
-        assert_eq!(said, "no hour of '2026-11' is over");
+        assert_eq!(said, "no hour of '2026-11' has ended");
         let first_hour = parsed(None, None, None, first + 1800, &berlin).unwrap();
-        assert_eq!((first_hour.start, first_hour.end), (september, first), "no hour of this month is over");
+        assert_eq!((first_hour.start, first_hour.end), (september, first), "no hour of this month has ended");
         let said = parsed(None, Some("2026-10-25T12:30"), None, now, &berlin).unwrap_err().to_string();
         assert!(said.starts_with("'2026-10-25T12:30' is not a full hour"), "{said}");
     }

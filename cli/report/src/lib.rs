@@ -7,10 +7,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Display;
-use std::fs::OpenOptions;
-use std::io::Write;
-use std::os::unix::fs::OpenOptionsExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use clap::{Args, ValueHint};
 use gpushare_history::held::{self, HELD, Held};
@@ -22,8 +19,7 @@ use gpushare_slurm_run::file::ConfFile;
 use gpushare_slurm_run::{self as slurm, ProgramError, run as programs};
 use gpushare_slurm_text::version::Release;
 use gpushare_slurm_text::{Settings, sreport, tres};
-use gpushare_terminal::{Answer, FileError, json};
-use rustix::fs::OFlags;
+use gpushare_terminal::{Answer, json, write_file};
 
 mod error;
 mod groups;
@@ -124,7 +120,7 @@ pub fn run<E: Display>(
     let report = summed(&database, &groups, &types, &told, more, ask)?;
     if let Some(path) = &arguments.html {
         let page = page::html(&report, is_of_some).map_err(ReportError::Plot)?;
-        write(path, &page).map_err(FileError::of(path))?;
+        write_file(path, &page)?;
     }
     Ok(Answer::from(if arguments.csv {
         text::csv(&report)
@@ -133,14 +129,6 @@ pub fn run<E: Display>(
     } else {
         text::lines(&report)
     }))
-}
-
-/// Writes a page, but not through a link: root may write it where a user left one.
-fn write(path: &Path, page: &str) -> std::io::Result<()> {
-    let flags = i32::try_from(OFlags::NOFOLLOW.bits()).unwrap_or_default();
-    let mut file =
-        OpenOptions::new().write(true).create(true).truncate(true).custom_flags(flags).open(path)?;
-    file.write_all(page.as_bytes())
 }
 
 /// The cluster's name: slurmctld knows it, also without a slurm.conf here.

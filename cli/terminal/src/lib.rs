@@ -10,7 +10,7 @@ mod file_error;
 pub mod json;
 
 pub use columns::clean;
-pub use file_error::FileError;
+pub use file_error::{FileError, write_file};
 
 /// A command's standard output, and its exit status.
 #[derive(Debug)]
