@@ -5,7 +5,7 @@ use std::io::BufRead;
 
 use gpushare_slurm_text::Question;
 
-use crate::usage::{DELIMITER, UsageError};
+use crate::usage::{DELIMITER, UsageError, each};
 
 /// Asks for every run of every job; the caller adds the times, and [`gpushare_slurm_text::job::TIMES`].
 pub const HELD: Question = (
@@ -21,8 +21,6 @@ pub const HELD: Question = (
     ],
 );
 
-/// How much of a wrong line a message has.
-const SHOWN: usize = 80;
 /// The number of columns.
 const FIELDS: usize = 8;
 
@@ -74,18 +72,7 @@ pub fn read<E: From<UsageError>>(
     from: &mut dyn BufRead,
     mut show: impl FnMut(&Held) -> Result<(), E>,
 ) -> Result<(), E> {
-    let mut line = Vec::new();
-    loop {
-        line.clear();
-        if from.read_until(b'\n', &mut line).map_err(UsageError::Read)? == 0 {
-            return Ok(());
-        }
-        let line = line.strip_suffix(b"\n").unwrap_or(&line);
-        if !line.is_empty() {
-            let beginning = || UsageError::NoRow(line.iter().take(SHOWN).copied().collect());
-            show(&Held::of(line).ok_or_else(beginning)?)?;
-        }
-    }
+    each(from, |line| Held::of(line).map(|held| show(&held)))
 }
 
 #[cfg(test)]

@@ -74,20 +74,19 @@ pub struct Row<'t> {
 
 impl<'t> Row<'t> {
     fn of(line: &'t [u8]) -> Option<Row<'t>> {
-        let mut fields: [&[u8]; FIELDS] = [&[]; FIELDS];
-        let mut parts = line.split(|byte| *byte == DELIMITER);
-        for field in &mut fields {
-            *field = parts.next()?;
-        }
-        let [id, user, account, qos, given, nodes, start, end, state, used] = fields;
+        let is_end = |byte: &u8| *byte == DELIMITER;
+        let mut parts = line.splitn(3, is_end);
+        let (id, user, rest) = (parts.next()?, parts.next()?, parts.next()?);
+        // From the end: a coordinator may have named an account with any character.
+        let fields: Vec<&[u8]> = rest.rsplitn(FIELDS - 2, is_end).collect();
+        let [used, state, end, start, nodes, given, qos, account] = fields.try_into().ok()?;
         let (job, step) = match id.iter().position(|byte| *byte == b'.') {
             Some(at) => (id.get(..at)?, Some(id.get(at + 1..)?)),
             None => (id, None),
         };
         let (job, time) = (number(job)?, |text| number(text).and_then(|time| u32::try_from(time).ok()));
         let (start, end) = (time(start).filter(|at| *at > 0), time(end).filter(|at| *at > 0));
-        let row = Row { job, step, user, account, qos, given, nodes, start, end, state, used };
-        parts.next().is_none().then_some(row)
+        Some(Row { job, step, user, account, qos, given, nodes, start, end, state, used })
     }
 
     /// The most GPU memory that the step's tasks had, in bytes; `None` if it wasn't recorded.
@@ -139,6 +138,14 @@ pub fn read<E: From<UsageError>>(
     from: &mut dyn BufRead,
     mut show: impl FnMut(&Row) -> Result<(), E>,
 ) -> Result<(), E> {
+    each(from, |line| Row::of(line).map(|row| show(&row)))
+}
+
+/// Shows each line that isn't empty; for `None` it is no row of sacct's.
+pub(crate) fn each<E: From<UsageError>>(
+    from: &mut dyn BufRead,
+    mut show: impl FnMut(&[u8]) -> Option<Result<(), E>>,
+) -> Result<(), E> {
     let mut line = Vec::new();
     loop {
         line.clear();
@@ -148,7 +155,7 @@ pub fn read<E: From<UsageError>>(
         let line = line.strip_suffix(b"\n").unwrap_or(&line);
         if !line.is_empty() {
             let beginning = || UsageError::NoRow(line.iter().take(SHOWN).copied().collect());
-            show(&Row::of(line).ok_or_else(beginning)?)?;
+            show(line).ok_or_else(beginning)??;
         }
     }
 }
@@ -187,8 +194,20 @@ mod tests {
     }
 
     #[test]
+    fn an_accounts_name_may_have_any_character() {
+        let text = "7|u|a|b|q|gres/gpu=1|n1|100|200|COMPLETED|cpu=1\n".replace('|', "\x1f");
+        let mut found = Vec::new();
+        let show = |row: &Row| {
+            found.push((row.account.to_vec(), row.qos.to_vec(), row.end));
+            Ok::<(), UsageError>(())
+        };
+        read(&mut text.as_bytes(), show).unwrap();
+        assert_eq!(found, [(b"a\x1fb".to_vec(), b"q".to_vec(), Some(200))]);
+    }
+
+    #[test]
     fn what_is_no_row_is_said() {
-        for wrong in ["slurmdbd is down", "x|u|a|q||n|1|2|S|", "1|u|a|q||n|1|2|S", "1|u|a|q||n|1|2|S||more"] {
+        for wrong in ["slurmdbd is down", "x|u|a|q||n|1|2|S|", "1|u|a|q||n|1|2|S"] {
             let said = all(&format!("{wrong}\n")).unwrap_err().to_string();
             assert!(said.starts_with("sacct printed a line that is neither"), "{said}");
         }

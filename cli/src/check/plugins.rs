@@ -88,16 +88,21 @@ fn status(about: &'static str, shown: &str, found: Result<Version, PluginError>,
 }
 
 /// Compares a running daemon with the installed one. `first`: which daemon must be upgraded before.
-pub fn daemon(about: &'static str, first: &str, runs: &str, installed: Option<Version>) -> Option<Finding> {
-    let runs = Version::parse(runs)?;
+pub fn daemon(
+    about: &'static str,
+    first: &str,
+    running: &str,
+    installed: Option<Version>,
+) -> Option<Finding> {
+    let running = Version::parse(running)?;
     let Some(installed) = installed else {
-        let said = format!("{runs} runs; '{about} -V' doesn't say which version is installed");
+        let said = format!("{running} runs; '{about} -V' doesn't say which version is installed");
         return Some(Finding::unknown(about, said));
     };
-    if runs == installed {
-        return Some(Finding::ok(about, format!("{runs} runs, and the same is installed")));
+    if running == installed {
+        return Some(Finding::ok(about, format!("{running} runs, and the same is installed")));
     }
-    let said = format!("{runs} runs, but {installed} is installed: its next start upgrades it");
+    let said = format!("{running} runs, but {installed} is installed: its next start upgrades it");
     Some(Finding::wrong(about, said, format!("restart {about}, after {first} and with plugins built for it")))
 }
 
@@ -169,15 +174,20 @@ pub fn fence_line(stack: &Plugstack, settings: &Settings) -> Finding {
 
 /// Checks the SPANK plugins on a node, which slurmstepd loads for each step. `installed` is slurmd's version;
 /// slurmstepd has the same release.
-pub fn on_node(stack: &Plugstack, slurm: &Settings, node: &Node, installed: Option<Version>) -> Vec<Finding> {
-    let named = fence_line(stack, slurm);
-    let running = Version::parse(&node.version).or_else(|| Version::parse(slurm.get("SLURM_VERSION")));
+pub fn on_node(
+    stack: &Plugstack,
+    settings: &Settings,
+    node: &Node,
+    installed: Option<Version>,
+) -> Vec<Finding> {
+    let named = fence_line(stack, settings);
+    let running = Version::parse(&node.version).or_else(|| Version::parse(settings.get("SLURM_VERSION")));
     let Some(wanted) = installed.or(running) else {
         return vec![named, Finding::unknown(FENCE, "Slurm's version can't be read")];
     };
     let who = if installed.is_some() { "the slurmd installed here is" } else { "slurmd is" };
     let mut findings = vec![named];
-    findings.extend(spank(stack, slurm.get("PluginDir"), who, wanted, true));
+    findings.extend(spank(stack, settings.get("PluginDir"), who, wanted, true));
     findings
 }
 
@@ -199,10 +209,15 @@ pub fn on_login(stack: &Plugstack, settings: &Settings, installed: Option<Versio
 }
 
 /// Checks the SPANK plugins that plugstack.conf names although nothing is shared: Slurm loads them anyway.
-pub fn named(stack: &Plugstack, settings: &Settings, installed: Option<Version>, jobs: bool) -> Vec<Finding> {
-    let who = if jobs { "the slurmd installed here is" } else { "srun here is" };
+pub fn named(
+    stack: &Plugstack,
+    settings: &Settings,
+    installed: Option<Version>,
+    runs_jobs: bool,
+) -> Vec<Finding> {
+    let who = if runs_jobs { "the slurmd installed here is" } else { "srun here is" };
     match installed {
-        Some(wanted) => spank(stack, settings.get("PluginDir"), who, wanted, jobs),
+        Some(wanted) => spank(stack, settings.get("PluginDir"), who, wanted, runs_jobs),
         None if stack.fence.is_none() && stack.hooks.is_none() => Vec::new(),
         None => {
             let said = "not compared: no program of Slurm here says its version with -V";
