@@ -210,6 +210,25 @@ def test_a_name_that_imitates_slurms_lines_frames_nobody_and_is_told(lab):
     assert beyond in {job["job"] for one in over(lab) for job in one["jobs"] if job["beyond"]}
 
 
+def test_an_account_with_bars_in_its_name_hides_nothing(lab):
+    """A coordinator may name one so. squeue and sacctmgr put bars between columns."""
+    name = "z|normal|p|(null)|completed"
+    lab.ok(f"sacctmgr -i add account '{name}' && sacctmgr -i add user bob account='{name}' qos=qos_lafferty")
+    try:
+        running(lab, "--gres=gpu:a40:2")
+        beyond = lab.wait(lambda: lab.run(
+            f"sbatch --parsable -A '{name}' --qos=qos_lafferty --gres=gpu:1 -x h1,m1 --wrap 'sleep 600'", "bob"
+        ).stdout.strip(), "slurmctld to know the account")
+        lab.wait_state(beyond, "RUNNING")
+        found = over(lab)
+        assert beyond in {job["job"] for one in found for job in one["jobs"] if job["beyond"]}, found
+        assert "unclear" in {one["what"] for one in found}, found
+        assert f"over: '{name}||" in lab.run("gpushare guard").stdout
+    finally:
+        lab.cancel_all()
+        lab.ok(f"sacctmgr -i delete account '{name}'")
+
+
 @pytest.mark.parametrize("program, prints", [
     ("squeue", "echo 'squeue: something new'"), ("sacctmgr", "echo 'a|b'"), ("scontrol", "echo nonsense"),
     ("sacctmgr", "exit 1"), ("sacctmgr", "exit 0"),

@@ -124,6 +124,9 @@ impl What {
 /// What Slurm's accounting counts of a job.
 pub const ALLOC_TRES: &str = "AllocTRES";
 
+/// The TRES of a finding about a line of sacctmgr in which a name hides limits.
+pub const ASSOCIATIONS: &str = "associations";
+
 /// How something was counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum CountedBy {

@@ -1,7 +1,7 @@
 //! What isn't a limit of Slurm's: GPUs of a type that the request doesn't name, under a governed QOS; more CPUs or
 //! memory than the site gives with a job's GPUs; jobs without a GPU where each must have one; GPUs beside shares that
-//! alone are limited, and the other way round; shares outside their reservations; and jobs whose devices a user's text
-//! hides, or whose AllocTRES Slurm's command cuts.
+//! alone are limited, and the other way round; shares outside their reservations; jobs whose devices a user's text
+//! hides, or whose AllocTRES Slurm's command cuts; and limits that an account's name hides.
 
 use std::collections::HashSet;
 
@@ -10,10 +10,21 @@ use gpushare::text::pattern::Case;
 use gpushare_slurm_text::{Job, Kind, Snapshot, State, Trust};
 
 use crate::held::Held;
-use crate::{ALLOC_TRES, CountedBy, Finding, Member, Rules, What};
+use crate::{ALLOC_TRES, ASSOCIATIONS, CountedBy, Finding, Member, Rules, What};
 
 pub(crate) fn findings(jobs: &[(&Job, Held)], now: &Snapshot, rules: &Rules) -> Vec<Finding> {
-    let mut found = Vec::new();
+    let hidden = |line: &String| Finding {
+        what: What::Unclear,
+        whose: line.clone(),
+        of: String::new(),
+        tres: ASSOCIATIONS.to_owned(),
+        held: 0,
+        limit: 0,
+        counted_by: CountedBy::Devices,
+        completing: 0,
+        jobs: Vec::new(),
+    };
+    let mut found: Vec<Finding> = now.associations.odd.iter().map(hidden).collect();
     let limits = now.qoses.values().flat_map(|qos| Kind::ALL.map(|kind| qos.limits.of(kind)));
     let limited: HashSet<&str> = limits.flat_map(|limits| limits.iter().map(|(tres, _)| tres)).collect();
     for (job, held) in jobs.iter().filter(|(job, _)| job.state == State::Runs) {

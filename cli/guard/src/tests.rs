@@ -116,7 +116,7 @@ fn snapshot(made: &[Made]) -> Snapshot {
             job.on.len(),
             job.alloc
         );
-        jobs.push(Job::read(&line).unwrap());
+        jobs.push(Job::read(&job::padded(&line)).unwrap());
         let on: String = job
             .on
             .iter()
@@ -268,6 +268,16 @@ fn what_was_cut_is_unclear_and_its_devices_count() {
         over,
         ["QOS typed GrpTRES gres/gpu:a40 4/2 devices", "user alice unclear AllocTRES 0/0 devices"]
     );
+}
+
+#[test]
+fn a_name_that_hides_limits_is_said_and_stops_nothing() {
+    let mut now = snapshot(&[Made { qos: "typed", ..FOUR }]);
+    let before = shown(&judge(&now, &rules("")).over);
+    now.associations.odd.push("a|b||||||".to_owned());
+    let over = shown(&judge(&now, &rules("")).over);
+    assert_eq!(over.len(), before.len() + 1);
+    assert!(over.iter().any(|line| line.starts_with("a|b|||||| unclear associations")), "{over:?}");
 }
 
 #[test]

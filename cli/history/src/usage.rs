@@ -142,6 +142,9 @@ pub fn read<E: From<UsageError>>(
 }
 
 /// Shows each line that isn't empty; for `None` it is no row of sacct's.
+///
+/// # Errors
+/// As for [`read`].
 pub(crate) fn each<E: From<UsageError>>(
     from: &mut dyn BufRead,
     mut show: impl FnMut(&[u8]) -> Option<Result<(), E>>,

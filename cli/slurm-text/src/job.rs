@@ -17,6 +17,29 @@ pub const JOBS: Question = (
     ],
 );
 
+/// The widths of these columns, without the bars.
+const WIDTHS: [usize; 13] = [12, 40, 12, 64, 128, 128, 256, 256, 20, 20, 12, 40, 1000];
+
+/// The columns of a line, which is padded: a coordinator may have named an account `a|b`.
+fn split(line: &str) -> Option<[&str; 13]> {
+    let mut at = 0;
+    let mut found = [""; 13];
+    for (column, width) in found.iter_mut().zip(WIDTHS) {
+        let end = at + width;
+        *column = line.get(at..end).filter(|_| line.get(end..=end) == Some("|"))?;
+        at = end + 1;
+    }
+    Some(found)
+}
+
+/// For tests: a line as squeue pads it.
+#[doc(hidden)]
+pub fn padded(line: &str) -> String {
+    let mut columns = crate::columns(line);
+    let padded = WIDTHS.map(|width| format!("{:width$}|", columns.next().unwrap_or_default().trim_end()));
+    columns.fold(padded.concat(), |line, more| line + more + "|")
+}
+
 /// With this variable squeue prints times as seconds since 1970.
 pub const TIMES: (&str, &str) = ("SLURM_TIME_FORMAT", "%s");
 
@@ -88,7 +111,7 @@ impl State {
 impl Job {
     /// Reads a line; `None` if it isn't one of a job.
     pub fn read(line: &str) -> Option<Job> {
-        let mut columns = crate::columns(line);
+        let mut columns = split(line)?.into_iter();
         let mut next = || columns.next().map(str::trim_end);
         let name = |text: &str| if text == "(null)" { String::new() } else { text.to_owned() };
         let (id, shown, user_id) = (next()?.parse().ok()?, next()?.to_owned(), next()?.parse().ok()?);
@@ -97,7 +120,6 @@ impl Job {
         let (start, nodes) = (next()?.parse().unwrap_or(0), next()?.parse().unwrap_or(0));
         let reason = next()?.to_owned();
         let allocated = columns.next()?;
-        columns.next()?;
         Some(Job {
             id,
             name: shown,
@@ -157,7 +179,7 @@ mod tests {
 
     #[test]
     fn a_job_is_what_squeue_says() {
-        let job = Job::read(LINE).unwrap();
+        let job = Job::read(&padded(LINE)).unwrap();
         assert_eq!((job.id, job.name.as_str(), job.user_id, job.user.as_str()), (4, "2_0", 2001, "alice"));
         assert_eq!((job.account.as_str(), job.qos.as_str(), job.partition.as_str()), ("acct", "normal", "p"));
         assert_eq!(
@@ -172,8 +194,27 @@ mod tests {
         for line in ["", "slurm_load_jobs error: Unable to contact slurm controller", "x|y", "4|2|3|a"] {
             assert_eq!(Job::read(line), None, "{line}");
         }
-        let cut = LINE.replace("gres/gpu:a40=2 |", "gres/gpu:a40=2|");
+        let cut = padded(&LINE.replace("cpu=2", &"x".repeat(2000)));
+        assert_eq!(Job::read(&cut), None, "squeue would have cut it");
+        let all = "c".repeat(1000);
+        let cut = padded(&LINE.replace("cpu=2,gres/gpu=4,gres/gpu:a40=2 ", &all));
         assert_eq!(Job::read(&cut).unwrap().allocated, None);
+    }
+
+    #[test]
+    fn an_account_with_a_bar_in_its_name_hides_no_job() {
+        let format = JOBS.1.last().unwrap();
+        let widths: Vec<usize> = format
+            .split(',')
+            .map(|column| column.split_once(':').unwrap().1.trim_end_matches('|').parse().unwrap())
+            .collect();
+        assert_eq!(widths, WIDTHS);
+        let mut expected = Job::read(&padded(LINE)).unwrap();
+        let with = |name: &str| padded(LINE).replace(&format!("{:128}", "acct"), &format!("{name:128}"));
+        for name in ["a|b", "x|q|p|(null)|COMPLETED|", "|"] {
+            name.clone_into(&mut expected.account);
+            assert_eq!(Job::read(&with(name)).unwrap(), expected);
+        }
     }
 
     #[test]

@@ -43,11 +43,15 @@ pub fn default_account(text: &str, user: &str) -> String {
 }
 
 /// Whether an answer to one of them has all of its columns in every line, and has lines: every database has the QOS
-/// `normal`, and every cluster the account `root`.
-pub fn is_whole(text: &str, (_, arguments): Question) -> bool {
-    let columns = arguments.last().map_or(0, |format| format.split(',').count());
+/// `normal`, and every cluster the account `root`. A line may have more: see [`Associations::odd`].
+pub fn is_whole(text: &str, question: Question) -> bool {
+    let columns = columns_of(question);
     let mut lines = text.lines().filter(|line| !line.is_empty()).peekable();
-    lines.peek().is_some() && lines.all(|line| crate::columns(line).count() == columns)
+    lines.peek().is_some() && lines.all(|line| crate::columns(line).count() >= columns)
+}
+
+fn columns_of((_, arguments): Question) -> usize {
+    arguments.last().map_or(0, |format| format.split(',').count())
 }
 
 /// What a limit counts together.
@@ -277,6 +281,9 @@ impl Association {
 pub struct Associations {
     /// In sacctmgr's order.
     pub all: Vec<Association>,
+    /// The lines that have too many columns, because a name has a bar: coordinators name accounts. Which one is which
+    /// is a guess then.
+    pub odd: Vec<String>,
     by_key: HashMap<[String; 3], usize>,
     /// The places of each user's own.
     by_user: HashMap<String, Vec<usize>>,
@@ -286,7 +293,11 @@ impl Associations {
     /// Reads them.
     pub fn read(text: &str) -> Associations {
         let mut found = Associations::default();
-        text.lines().filter(|line| line.contains('|')).for_each(|line| found.add(Association::read(line)));
+        let columns = columns_of(ASSOCIATIONS);
+        for line in text.lines().filter(|line| line.contains('|')) {
+            found.add(Association::read(line));
+            found.odd.extend((crate::columns(line).count() > columns).then(|| line.to_owned()));
+        }
         found
     }
 

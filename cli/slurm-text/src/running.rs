@@ -54,9 +54,9 @@ mod tests {
     use super::*;
 
     fn line(id: u32, name: &str, state: &str, batch: &str) -> String {
-        format!(
-            "{id} |{name} |2001 |alice |acct |q |p |(null) |{state} |7 |1 |None |cpu=1 |3     |n1 |{batch}     |\n"
-        )
+        let line =
+            format!("{id}|{name}|2001|alice|acct|q|p|(null)|{state}|7|1|None|cpu=1|3     |n1|{batch}     ");
+        job::padded(&line) + "\n"
     }
 
     #[test]

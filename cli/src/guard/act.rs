@@ -132,7 +132,8 @@ mod tests {
 
     /// A line of squeue; a job has started when its number says.
     fn line(id: usize, start: usize, state: &str) -> String {
-        format!("{id} |{id} |2001 |alice |acct |q |p |(null) |{state} |{start} |1 |None |gres/gpu:a40=1 |\n")
+        let line = format!("{id}|{id}|2001|alice|acct|q|p|(null)|{state}|{start}|1|None|gres/gpu:a40=1");
+        gpushare_slurm_text::job::padded(&line) + "\n"
     }
 
     /// Jobs 1 to `last`, of which none may have a GPU.

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use gpushare::word::Word;
-use gpushare_guard::{CountedBy, Finding, Member, What};
+use gpushare_guard::{ASSOCIATIONS, CountedBy, Finding, Member, What};
 use serde::Serialize;
 
 use super::Report;
@@ -24,6 +24,9 @@ pub(super) fn limit(finding: &Finding) -> String {
         What::NoGpu => format!("{whose}: a job without a GPU"),
         What::Uncounted => format!("{whose}: {tres}, of which it has no limit"),
         What::OutsideReservation => format!("{whose}: {tres} outside these reservations"),
+        What::Unclear if tres == ASSOCIATIONS => {
+            format!("'{whose}' of sacctmgr: a name has a bar, so its limits are unknown")
+        }
         What::Unclear if !tres.is_empty() => {
             format!("{whose}: a job's {tres} is too long to be read, so only its devices count")
         }

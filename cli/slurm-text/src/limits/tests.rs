@@ -46,6 +46,13 @@ fn no_answer_is_not_a_cluster_without_limits() {
 }
 
 #[test]
+fn a_line_with_a_bar_in_a_name_is_odd_and_the_answer_whole() {
+    let text = "root|||||||||||\na|b|||||root||||||\nc|||||a|b|gres/gpu=1|||||\n";
+    assert!(is_whole(text, ASSOCIATIONS));
+    assert_eq!(Associations::read(text).odd, ["a|b|||||root||||||", "c|||||a|b|gres/gpu=1|||||"]);
+}
+
+#[test]
 fn a_job_is_charged_to_its_user_and_every_account_above() {
     let text = "root|||||||||||\ngroup|||||root|gres/gpu:a40=3|gres/gpu=1||||\nsub|||||group||||||\nsub|bob||||||||||\n\
                 sub|bob|p|||||gres/gpu:a40=1||||\n";
