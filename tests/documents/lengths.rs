@@ -1,6 +1,7 @@
 //! How long the pages for sites are, and how many words a reader needs for an answer.
 
-use std::path::Path;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
 
 use super::{pages_of, read};
 
@@ -61,4 +62,52 @@ fn pages_for_sites_are_short() {
     assert!(pages.len() <= 18, "{each:#?}");
     assert!(all <= 30_000, "{all}: {each:#?}");
     assert!(words(Path::new("README.md")) <= 450, "{}", words(Path::new("README.md")));
+}
+
+/// The words in a row that show that a fact is on two pages.
+const RUN: usize = 8;
+
+/// No fact is told twice: no page has eight words in a row that another one has. Code and generated tables don't count.
+#[test]
+fn nothing_is_said_twice() {
+    let is_generated =
+        |page: &PathBuf| ["messages.md", "gpushare.conf.md"].iter().any(|name| page.ends_with(name));
+    let pages = pages_of("docs").into_iter().filter(|page| !is_generated(page));
+    let mut found = BTreeMap::<String, BTreeSet<PathBuf>>::new();
+    for page in pages.chain([PathBuf::from("README.md")]) {
+        for part in parts(&read(&page)) {
+            let words: Vec<&str> = part.split_whitespace().collect();
+            for run in words.windows(RUN) {
+                found.entry(run.join(" ")).or_default().insert(page.clone());
+            }
+        }
+    }
+    found.retain(|_, pages| pages.len() > 1);
+    assert!(found.is_empty(), "{found:#?}");
+}
+
+/// The words of each paragraph, item and row, without code blocks, signs, and the targets of links.
+fn parts(text: &str) -> Vec<String> {
+    let (mut parts, mut is_code) = (vec![String::new()], false);
+    for line in text.lines() {
+        is_code ^= line.starts_with("```");
+        let is_new = line.trim().is_empty() || line.trim_start().starts_with(['|', '*', '-', '#']);
+        if is_new {
+            parts.push(String::new());
+        }
+        if !is_code
+            && !line.starts_with("    ")
+            && let Some(part) = parts.last_mut()
+        {
+            let shown = line.split("](").enumerate().map(|(at, text)| match text.split_once(')') {
+                Some((_, rest)) if at > 0 => rest,
+                _ => text,
+            });
+            let kept = |sign: char| sign.is_alphanumeric() || "'./=-".contains(sign);
+            let words = shown.collect::<String>().replace(|sign| !kept(sign), " ").to_lowercase();
+            part.push_str(&words);
+            part.push(' ');
+        }
+    }
+    parts
 }
