@@ -58,6 +58,14 @@ SYMPTOMS = (
         "A backup controller doesn't return control",
     ),
     Symptom(
+        "an epilog ran as the job's user",
+        (
+            r"this epilog runs as user \d+, not as root,",
+            r"(?m)^E +(AssertionError: )?waited [\d.]+ s for an empty ledger",
+        ),
+        "An epilog as the job's user",
+    ),
+    Symptom(
         "overloaded: a package's build",
         (r"(?m)^E +subprocess\.TimeoutExpired: Command .*(packaging/(deb|rpm)/build|'/usr/bin/make').* timed out",),
     ),

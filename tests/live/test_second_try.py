@@ -22,6 +22,9 @@ SHOWN = {
     "a job started again in the second of its kill": REQUEUED,
     "a backup controller didn't return control":
         "error: REQUEST_CONTROL reply but backup not completely done relinquishing control.  Waiting a bit",
+    "an epilog ran as the job's user":
+        "E               AssertionError: waited 40 s for an empty ledger\n"
+        "gpushare-epilog[756]: job 3: this epilog runs as user 2001, not as root, so a later job's prolog will release",
     "overloaded: a package's build": LATE.format("bash /lab/out/first/sources/packaging/deb/build"),
     "overloaded: a command": LATE.format("/lab/service restart slurmd"),
     "overloaded: a wait": "E               AssertionError: waited 40 s for the second start",
