@@ -230,7 +230,7 @@ def test_a_full_run_fails_the_job_and_not_the_node(surf):
     )
     try:
         surf.ok("head -c 4096 /dev/zero > /run/gpushare/garbage/fill")
-        fails_alone(surf, "gpushare-prolog gave it no GPU on this node")
+        fails_alone(surf, "no room for its record in /run/gpushare on this node")
     finally:
         surf.ok("umount /run/gpushare")
 
