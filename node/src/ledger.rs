@@ -263,9 +263,13 @@ impl Locked<'_> {
     /// # Errors
     /// The entry can't be written.
     pub fn record(&self, entry: &Entry) -> Result<(), LedgerError> {
-        let write = |text: &str| self.write_note(&self.ledger.of_job(entry.key.id), text);
-        let is_told = || entry.holding != Holding::Whole && !self.ledger.knows(entry.key.id);
-        write(&entry.to_string()).inspect_err(|_| drop(is_told().then(|| write(""))))?;
+        let path = self.ledger.of_job(entry.key.id);
+        if let Err(error) = self.write_note(&path, &entry.to_string()) {
+            if entry.holding != Holding::Whole && !self.ledger.knows(entry.key.id) {
+                let _ = self.write_note(&path, "");
+            }
+            return Err(error);
+        }
         // Nothing reads them beside an entry of today's format.
         let _ = self.drop_old_marks(entry.key.id, &old::FOLDERS);
         Ok(())

@@ -47,7 +47,9 @@ impl Mender {
 
     /// The fence is up: nothing is to be done any more.
     pub fn dismiss(self) {
-        let _ = self.watched.map(|mut watched| watched.write_all(b"\n"));
+        if let Some(mut watched) = self.watched {
+            let _ = watched.write_all(b"\n");
+        }
     }
 
     /// The step ends without its fence: opens the GPU for the job's other steps.
@@ -112,7 +114,9 @@ fn watch(listener: &UnixListener, closed: &Closed) -> ! {
         steps.extend(listener.accept().map(|(step, _)| step));
         steps.retain_mut(|step| {
             let said = step.set_nonblocking(true).and_then(|()| step.read(&mut [0]));
-            let _ = matches!(said, Ok(0)).then(|| closed.open());
+            if matches!(said, Ok(0)) {
+                let _ = closed.open();
+            }
             said.is_err()
         });
         thread::sleep(Duration::from_millis(10));

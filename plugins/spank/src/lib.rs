@@ -308,7 +308,9 @@ fn exit(step: Step, _arguments: &[Vec<u8>]) -> ReturnCode {
     if let Some(Err(error)) = MENDER.lock().take().map(Mender::mend) {
         log::error!("spank/gpushare: job {}: {error}", step.job_id().unwrap_or(0));
     }
-    WATCH.lock().take().into_iter().for_each(Watch::end);
+    if let Some(watch) = WATCH.lock().take() {
+        watch.end();
+    }
     ReturnCode::Success
 }
 
