@@ -1,5 +1,6 @@
 //! What only updates need: whether one may move a job, and what was already said about the command that it is part of.
 
+use std::mem::offset_of;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use slurm_sys::job_desc_msg_t;
@@ -19,12 +20,26 @@ const MOST_READ: usize = 512;
 /// How the word begins that names a command.
 const COMMAND: &[u8] = b"command-";
 
-/// Whether all bytes are the same.
+/// Where the job's numbers are. From 25.11 on they are a structure within, which is copied as a whole, and then nothing
+/// says what is in its padding.
+#[cfg(slurm_25_11)]
+const NUMBERS: (usize, usize) =
+    (offset_of!(job_desc_msg_t, step_id), size_of::<slurm_sys::slurm_step_id_t>());
+#[cfg(not(slurm_25_11))]
+const NUMBERS: (usize, usize) = (offset_of!(job_desc_msg_t, job_id), size_of::<u32>());
+
+/// Whether all bytes are the same, but for the job's numbers.
 fn is_same(said: &job_desc_msg_t, other: &job_desc_msg_t) -> bool {
     let (said, other): (*const job_desc_msg_t, *const job_desc_msg_t) = (said, other);
-    // SAFETY: two structures of that size; slurmctld's is cleared before it is filled
-    // (src/common/slurm_protocol_pack.c, xmalloc), and so is ours, so the padding between members is zero in both.
-    unsafe { libc::memcmp(said.cast(), other.cast(), size_of::<job_desc_msg_t>()) == 0 }
+    let (numbers, size) = NUMBERS;
+    [(0, numbers), (numbers + size, size_of::<job_desc_msg_t>())].into_iter().all(|(from, to)| {
+        // SAFETY: within two structures of that size; slurmctld's is cleared before it is filled
+        // (src/common/slurm_protocol_pack.c, xmalloc), and so is ours, so the padding between members is zero in both.
+        unsafe {
+            libc::memcmp(said.wrapping_byte_add(from).cast(), other.wrapping_byte_add(from).cast(), to - from)
+                == 0
+        }
+    })
 }
 
 impl Submission<'_> {
@@ -47,14 +62,10 @@ impl Submission<'_> {
         }
         may_say!(qos account partition reservation tres_per_job tres_per_node tres_per_socket tres_per_task);
         may_say!(admin_comment comment extra name wckey mail_type mail_user);
-        // What names the job and its user, and what slurmctld or this plugin sets before it checks.
+        // What else names the job and its user, and what slurmctld or this plugin sets before it checks.
         may_say!(job_id_str array_bitmap user_id group_id site_factor alloc_node env_hash script_hash);
         may_say!(selinux_context);
         nothing.bitflags = said.bitflags & slurm_sys::JOB_SAYS_DEFAULTS;
-        #[cfg(slurm_25_11)]
-        may_say!(step_id);
-        #[cfg(not(slurm_25_11))]
-        may_say!(job_id);
         if is_same(said, &nothing) {
             return Vec::new();
         }
