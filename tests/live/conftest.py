@@ -211,6 +211,11 @@ unfenced = placed_clusters(
 mps = clusters("mps", conf=[EXAMPLES / "surf-mps"], nvidia=True, cgroup=either, locked_maps=True)
 # The same with a daemon for a job's own whole GPUs, on both versions of cgroups.
 own_mps = placed_clusters("own-mps", ["override"], lambda _: [EXAMPLES / "surf-mps"], nvidia=lambda _: True)
+# The same on nodes of their own, for het jobs.
+own_mps_nodes = clusters(
+    "own-mpsn", conf=[EXAMPLES / "surf-mps", CASES / "nodes", CASES / "nodes-override"], nvidia=True, cgroup="v2",
+    in_turn=True,
+)
 haunted_node = clusters("haunted", conf=[EXAMPLES / "surf-mps"], nvidia=True, cgroup=either)
 # Nodes of their own with such daemons: one's name services can differ from the controller's.
 mps_nodes = clusters(

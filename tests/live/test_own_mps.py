@@ -222,3 +222,28 @@ def test_a_requeued_job_has_no_daemon_of_its_earlier_start(node):
         node.wait(lambda: daemons(node).get(folder) not in (None, pid), "another daemon")
     finally:
         node.ok("rm /usr/sbin/gpushare-epilog && mv /usr/sbin/away /usr/sbin/gpushare-epilog")
+
+
+# --- het jobs ------------------------------------------------------------------------------------------------------
+
+
+def test_each_component_of_a_het_job_has_a_daemon_of_its_own(own_mps_nodes):
+    """Two with GPUs, on nodes of their own, and one without."""
+    client.install_cuda(own_mps_nodes)
+    ask = f"{CLIENT}; echo of $SLURMD_NODENAME: $CUDA_MPS_PIPE_DIRECTORY"
+    with configured(own_mps_nodes, "Mps=off", "MpsWholeGpus=yes"):
+        job = own_mps_nodes.sbatch(
+            "--gpu-mps", "-w", "n1", "--gres=gpu:a40:1", ":", "-w", "n2", "--gres=gpu:a100:2", ":", "-w", "n3",
+            script=f"srun --het-group=0,1,2 bash -c '{ask}'; echo END; sleep 60",
+        )
+        said = lines_of(own_mps_nodes, job)
+        assert sorted(line for line in said.splitlines() if line.startswith("of ")) == [
+            f"of n1: {DIR}/j{job}-{ALICE}/pipe", f"of n2: {DIR}/j{int(job) + 1}-{ALICE}/pipe", "of n3:",
+        ]
+        assert re.findall(r"^cuInit=(\d+)", said, re.M).count(NO_SERVER) == 2, said
+        of_nodes = [own_mps_nodes.run(f"ls {DIR}", node=node).stdout.split() for node in ("n1", "n2", "n3")]
+        assert of_nodes == [[f"j{job}-{ALICE}"], [f"j{int(job) + 1}-{ALICE}"], []]
+        own_mps_nodes.ok(["scancel", job])
+    for node in ("n1", "n2"):
+        own_mps_nodes.wait(lambda node=node: not own_mps_nodes.run(f"ls -A {DIR}", node=node).stdout, "the daemons' end")
+    assert own_mps_nodes.run(ALL_MPS).stdout == ""
