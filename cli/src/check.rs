@@ -15,7 +15,7 @@ use gpushare_node::ledger::Ledger;
 use gpushare_node::mps::others::others;
 
 use crate::slurm::file::ConfFile;
-use crate::slurm::{self, Reach, Slurm};
+use crate::slurm::{self, Reach, SENT, Slurm};
 use gpushare_terminal::{Answer, json};
 
 use crate::qos;
@@ -349,8 +349,10 @@ impl<'a> Look<'a> {
         let proc = Path::new(PROC);
         let installed = version::of_program("slurmd");
         let started = daemon::running(proc, &self.host).and_then(|running| daemon::started(running, proc));
+        // What slurmctld sends, slurmd writes itself when it reads it.
         let changes = |files: &[&ConfFile]| {
-            daemon::changes(&files.iter().flat_map(|conf| conf.files.clone()).collect::<Vec<PathBuf>>())
+            let files = files.iter().flat_map(|conf| conf.files.clone());
+            daemon::changes(&files.filter(|path| !path.starts_with(SENT)).collect::<Vec<PathBuf>>())
         };
         let judged = daemon::judge(&self.host, started, &changes(&[slurm_conf]), &changes(others), installed);
         // What slurmctld remembers about a slurmd that has ended doesn't count.
