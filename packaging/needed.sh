@@ -48,7 +48,8 @@ needed_by_slurmctld() {
 
 # Steps, and srun and sbatch, fail without a plugin that plugstack.conf requires.
 needed_by_steps() {
-    grep -hsE '^[^#]*spank_gpushare' "$SYSCONFDIR/plugstack.conf" || true
+    # A configless machine has slurmctld's.
+    grep -hsE '^[^#]*spank_gpushare' "$SYSCONFDIR/plugstack.conf" /run/slurm/conf/plugstack.conf | sort -u || true
     # On other machines, this line is removed together with the plugin.
     ! is_shared || grep -sHE '^ *required.*spank_gpushare' "$SYSCONFDIR/plugstack.conf.d/50-gpushare.conf" |
         sed 's/$/ (of all machines)/' || true

@@ -15,7 +15,7 @@ use gpushare_node::ledger::Ledger;
 use gpushare_node::mps::others::others;
 
 use crate::slurm::file::ConfFile;
-use crate::slurm::{self, Reach, Slurm};
+use crate::slurm::{self, Reach, SENT, Slurm};
 use gpushare_terminal::{Answer, json};
 
 use crate::qos;
@@ -131,11 +131,8 @@ pub fn run(arguments: &Arguments, also: rules::Also) -> Result<Answer, CheckErro
     let scope = if arguments.node_report { Scope::Machine } else { Scope::All };
     let look = Look::take(&config, &slurm_conf, scope);
     findings.extend(look.findings(conf, scope));
-    // Without a file here, it isn't the defaults that slurmctld uses.
-    let is_wrong = |finding: &Finding| matches!(finding.status, Status::Wrong(_));
-    if findings.iter().any(|finding| finding.about == last_good::ABOUT && is_wrong(finding)) {
-        findings.retain(|finding| finding.about != rules::ABOUT || is_wrong(finding));
-    }
+    findings.iter_mut().for_each(Finding::fixed_at_its_source);
+    rules::say_once(&mut findings);
     let facts = || machine::here(conf, &slurm_conf, &look.slurm.settings);
     if arguments.node_report {
         let report =
@@ -262,6 +259,7 @@ impl<'a> Look<'a> {
                 let program = if runs_jobs { "slurmd" } else { plugins::OF_USERS };
                 let mut findings = plugins::named(stack, settings, version::of_program(program), runs_jobs);
                 if runs_jobs {
+                    findings.extend(rules::lost(conf, self.slurm_conf, settings, stack.hooks.is_some()));
                     findings.extend(mps::others(config.of_node(host), &others(Path::new(PROC))));
                 }
                 findings
@@ -351,8 +349,10 @@ impl<'a> Look<'a> {
         let proc = Path::new(PROC);
         let installed = version::of_program("slurmd");
         let started = daemon::running(proc, &self.host).and_then(|running| daemon::started(running, proc));
+        // What slurmctld sends, slurmd writes itself when it reads it.
         let changes = |files: &[&ConfFile]| {
-            daemon::changes(&files.iter().flat_map(|conf| conf.files.clone()).collect::<Vec<PathBuf>>())
+            let files = files.iter().flat_map(|conf| conf.files.clone());
+            daemon::changes(&files.filter(|path| !path.starts_with(SENT)).collect::<Vec<PathBuf>>())
         };
         let judged = daemon::judge(&self.host, started, &changes(&[slurm_conf]), &changes(others), installed);
         // What slurmctld remembers about a slurmd that has ended doesn't count.

@@ -198,6 +198,7 @@ impl Requirement {
             (_, "AccountingStorageTRES") => {
                 "restart slurmctld; from Slurm 23.11 on 'scontrol reconfigure' is enough"
             }
+            (_, "SelectType") => "when Slurm has no job, since it may lose them, restart all of its daemons",
             _ => "restart slurmctld",
         }
     }

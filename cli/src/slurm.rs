@@ -7,7 +7,7 @@ mod accounts;
 pub mod qoses;
 
 pub use accounts::Accounts;
-pub use gpushare_slurm_run::{ProgramError, Reach, ask, command, conf, file, host, run};
+pub use gpushare_slurm_run::{ProgramError, Reach, SENT, ask, command, conf, file, host, run};
 pub use gpushare_slurm_text::{Node, Partition, Reservation, Settings};
 pub use qoses::Qoses;
 

@@ -199,6 +199,8 @@ mixed_nodes = clusters(
     "mixed", conf=[EXAMPLES / "own", CASES / "nodes", CASES / "nodes-own", CASES / "nodes-mixed"], cgroup="v2",
     in_turn=True,
 )
+# Two nodes that have no files of Slurm's and register themselves, and what many sites have in slurm.conf besides.
+configless = clusters("cl", conf=[EXAMPLES / "follow-mps", CASES / "configless"], cgroup="v2")
 # What their hooks cost.
 hooked = placed_clusters("hk", ["own", "override"], example)
 # Builds whose fence fails when asked to.

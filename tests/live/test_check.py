@@ -119,6 +119,10 @@ BROKEN_SHARES = {
     "a share that was changed by hand": ("sacctmgr -i modify qos qos_dijk set GrpTRES=gres/gpu:h100=12", {"QOS"}),
     "a type that no node has": ("sed -i s/GPUs=a40:12/GPUs=v100:12/ {RULES}", {"QOS", "AccountingStorageTRES"}),
     "memory that nobody counts": ("sed -i s/_Memory// {EXTRA} && {RESTART}", {"SelectTypeParameters"}),
+    "GPUs that nobody counts": (
+        "sed -i 's/^SelectTypeParameters=.*/SelectTypeParameters=CR_Memory/' {EXTRA} && "
+        "echo SelectType=select/linear >>{EXTRA} && {RESTART}", {"SelectType"}
+    ),
     "preempted jobs that are lost": ("sed -i s/JobRequeue=1/JobRequeue=0/ {EXTRA} && {RESTART}", {"JobRequeue"}),
     "a misspelt QOS": ("sed -i 's/^GovernedQOS=.*/GovernedQOS=qos_*,djik/' {RULES}", {"GovernedQOS"}),
     "a misspelt partition": ("echo GovernedPartitions=nonesuch >>{RULES}", {"GovernedPartitions"}),

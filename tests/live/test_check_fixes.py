@@ -144,7 +144,7 @@ def follow(cluster, fix):
         return False
     if found := re.fullmatch(r"slurm.conf: (\w+)=(\S+)", do):
         put(cluster, f"{conf}/extra.conf", *found.groups())
-    elif found := re.fullmatch(rf"{conf}/cgroup.conf on \S+: (\w+)=(\S+)", do):
+    elif found := re.fullmatch(rf"{conf}/cgroup.conf: (\w+)=(\S+)", do):
         put(cluster, f"{conf}/cgroup.conf", *found.groups())
     elif do == f"{conf}/gres.conf: as many mps as Gres= of this node in slurm.conf has":
         cluster.ok(count.format(cluster.ok(f"sed -n 's/.*mps:\\([0-9]*\\).*/\\1/p' {conf}/nodes.conf").strip()))

@@ -2,7 +2,7 @@
 //! commands print, `gpushare_slurm_text` reads. Changes nothing, and checks nothing.
 #![forbid(unsafe_code)]
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
@@ -20,9 +20,15 @@ pub use snapshot::Snapshot;
 /// How long one of Slurm's commands may take.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// The path of slurm.conf.
+/// The directory into which a configless slurmd, or sackd on a login node, puts slurmctld's files.
+pub const SENT: &str = "/run/slurm/conf";
+
+/// The path of slurm.conf: the one that Slurm's own commands read.
 pub fn conf() -> PathBuf {
-    std::env::var_os("SLURM_CONF").unwrap_or_else(|| "/etc/slurm/slurm.conf".into()).into()
+    let named = std::env::var_os("SLURM_CONF").map(PathBuf::from);
+    let sent = || Some(Path::new(SENT).join("slurm.conf")).filter(|path| path.exists());
+    let own = PathBuf::from("/etc/slurm/slurm.conf");
+    named.unwrap_or_else(|| if own.exists() { own } else { sent().unwrap_or(own) })
 }
 
 /// This machine's name in Slurm; in a job, the name that slurmd uses.

@@ -43,7 +43,8 @@ impl Node {
             allocated: Tres::read(said("AllocTRES")),
             partitions: words(said("Partitions")),
             version: said("Version").to_owned(),
-            state: said("State").to_owned(),
+            // A node that registered itself (slurmd -Z) is used like any other.
+            state: said("State").replace("+DYNAMIC_NORM", "").replace("+DYNAMIC_FUTURE", ""),
             reason: reason(text),
             threads_per_core: said("ThreadsPerCore").parse().unwrap_or(0),
         })

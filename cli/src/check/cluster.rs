@@ -51,8 +51,13 @@ pub fn findings(config: &Config, slurm: &Slurm, reach: &Reach, hooks: bool, on_n
 pub fn daemons(reach: &Reach) -> Vec<Finding> {
     let line = |about, result: &Result<(), ProgramError>, unit: &str, lost: &str| {
         let reason = result.as_ref().err()?;
-        let fix = format!("see systemctl status {unit} and its log; is its host reachable, and munge up?");
-        Some(Finding::wrong(about, format!("it doesn't answer, so {lost} not checked: {reason}"), fix))
+        let denied = reason.to_string().ends_with("ermission denied");
+        let fix = match denied {
+            true => "run this as root: PrivateData in slurm.conf hides nodes from users".to_owned(),
+            false => format!("see systemctl status {unit} and its log; is its host reachable, and munge up?"),
+        };
+        let what = if denied { "tell you" } else { "answer" };
+        Some(Finding::wrong(about, format!("it doesn't {what}, so {lost} not checked: {reason}"), fix))
     };
     let slurmctld = "Slurm's settings, nodes and partitions are";
     let lines = [

@@ -8,6 +8,7 @@ use serde::Serialize;
 use gpushare_terminal::columns::{Line, Look};
 use gpushare_terminal::{clean, json};
 
+use crate::slurm::SENT;
 use crate::status::{Color, colours};
 
 /// One line of the answer.
@@ -47,6 +48,19 @@ impl Finding {
     pub fn fixed_by(self, fix: String) -> Finding {
         let status = if matches!(self.status, Status::Wrong(_)) { Status::Wrong(fix) } else { self.status };
         Finding { status, ..self }
+    }
+
+    /// Names the place where slurmctld reads a file that it has sent to this machine.
+    pub fn fixed_at_its_source(&mut self) {
+        let sent = format!("{SENT}/");
+        if let Status::Wrong(fix) = &mut self.status
+            && fix.contains(&sent)
+        {
+            let (what, then) = fix.split_once("; then ").unwrap_or((fix, ""));
+            let what = what.replace(&sent, "the controller's ").replace(" on compute nodes", "");
+            let then = if then.is_empty() { String::new() } else { format!(", then {then}") };
+            *fix = format!("{what}; then scontrol reconfigure{then}");
+        }
     }
 
     /// It can't be determined here.
@@ -231,6 +245,28 @@ pub fn drop_right(findings: &mut Vec<Finding>, about: &str) {
 mod tests {
     use super::*;
     use serde_json::{Value, json};
+
+    #[test]
+    fn a_file_that_slurmctld_sent_is_mended_on_the_controller() {
+        for (fix, mended) in [
+            (
+                "/etc/slurm/a.conf: K=yes; then restart slurmd",
+                "/etc/slurm/a.conf: K=yes; then restart slurmd",
+            ),
+            (
+                "/run/slurm/conf/a.conf: K=yes; then restart slurmd",
+                "the controller's a.conf: K=yes; then scontrol reconfigure, then restart slurmd",
+            ),
+            (
+                "/run/slurm/conf/a.conf on compute nodes: required x",
+                "the controller's a.conf: required x; then scontrol reconfigure",
+            ),
+        ] {
+            let mut finding = Finding::wrong("a.conf", "K=no", fix);
+            finding.fixed_at_its_source();
+            assert_eq!(finding.status, Status::Wrong(mended.to_owned()));
+        }
+    }
 
     #[test]
     fn what_is_wrong_and_only_that_has_a_fix() {

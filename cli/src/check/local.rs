@@ -33,7 +33,7 @@ pub fn cgroup(config: &Config, slurm: &Slurm, path: &Path, node: &str) -> Vec<Fi
                 setting(requirement, &Settings::of(std::iter::once((requirement.key, value.as_str()))));
             finding.said = format!("{}: {}", path.display(), finding.said);
             finding.fixed_by(format!(
-                "{} on {node}: {}=yes; then restart slurmd on {node}",
+                "{}: {}=yes; then restart slurmd on {node}",
                 path.display(),
                 requirement.key
             ))

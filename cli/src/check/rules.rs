@@ -9,7 +9,9 @@ use gpushare::submit::policy::Mode;
 use gpushare_machine::config::Config;
 use gpushare_node::config::NodeConfig;
 
-use super::finding::Finding;
+use super::finding::{Finding, Status};
+use super::last_good;
+use crate::slurm::Settings;
 
 pub const ABOUT: &str = "gpushare.conf";
 
@@ -41,6 +43,27 @@ pub fn read(named: Option<&Path>, slurm_conf: &Path, also: Also) -> Result<Found
             }
             Ok((vec![Finding::wrong(ABOUT, error.to_string(), fix)], Config::default()))
         }
+    }
+}
+
+/// The finding on a node without the file, whose prolog is gpushare's.
+pub fn lost(named: Option<&Path>, slurm_conf: &Path, slurm: &Settings, has_hooks: bool) -> Option<Finding> {
+    let path = config::find(slurm_conf, Path::new(config::FALLBACK));
+    let places = has_hooks || slurm.all("Prolog").iter().any(|path| path.ends_with("/gpushare-prolog"));
+    (places && named.is_none() && path.symlink_metadata().is_err()).then(|| {
+        let lost =
+            "there is no such file on this node: its jobs have no fence, and its shares no GPU of their own";
+        let fix = "copy the controller's gpushare.conf there: Slurm sends it to no node";
+        Finding::wrong(ABOUT, format!("{}: {lost}", path.display()), fix)
+    })
+}
+
+/// Without a file here, it isn't the defaults that the cluster uses.
+pub fn say_once(findings: &mut Vec<Finding>) {
+    let is_wrong = |found: &Finding| matches!(found.status, Status::Wrong(_));
+    let of_rules = |found: &Finding| [ABOUT, last_good::ABOUT].contains(&found.about);
+    if findings.iter().any(|found| of_rules(found) && is_wrong(found)) {
+        findings.retain(|found| found.about != ABOUT || is_wrong(found));
     }
 }
 
@@ -87,7 +110,6 @@ mod tests {
     use std::os::unix::fs::{PermissionsExt, chown};
 
     use super::*;
-    use crate::check::finding::Status;
 
     #[test]
     fn a_configuration_that_others_can_change_is_wrong() {

@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 
+use gpushare::text::print::counted;
 use gpushare::word::Word;
 use gpushare_guard::{ASSOCIATIONS, CountedBy, Finding, Member, What};
 use serde::Serialize;
@@ -70,7 +71,7 @@ pub(super) fn text(report: &Report) -> String {
         let _ = writeln!(out, "job {} of {user}, beyond {of}: {done}", clean(&deed.job.name));
     }
     if report.verdict.over.is_empty() {
-        let _ = writeln!(out, "no limit is exceeded by what runs ({} jobs)", report.running);
+        let _ = writeln!(out, "no limit is exceeded by what runs ({})", counted(report.running, "job"));
     }
     out
 }

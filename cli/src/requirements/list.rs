@@ -23,6 +23,11 @@ pub fn requirements(config: &Config, slurm: &Slurm, hooks: bool) -> Vec<Requirem
         requirements.extend(preemption(config, slurm));
         requirements.extend(priority(config, slurm));
     }
+    // The default of 22.05.
+    if slurm.settings.has("SelectType", "select/linear") {
+        let why = "Slurm counts no GPU of any job: no limit on GPUs holds, and no step gets one";
+        requirements.push(Requirement::slurm("SelectType", Must::Be("select/cons_tres"), why));
+    }
     requirements.extend(select(config, slurm));
     requirements.extend(nodes(config, slurm, hooks));
     requirements

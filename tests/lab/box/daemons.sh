@@ -194,7 +194,8 @@ spawn() {
 # it is a unit, as in Slurm's own unit file.
 spawn_slurmd() (
     if [[ -d /run/systemd/system ]]; then exec systemctl start "slurmd@$1"; fi
-    enter=() tops=/sys/fs/cgroup
+    enter=() tops=/sys/fs/cgroup options=(-N "$1")
+    [[ ! -e /etc/slurm/slurmd.options ]] || . /etc/slurm/slurmd.options
     if is_machine "$1"; then
         enter=(nsenter --target "$(machine "$1")" --mount --uts --pid --cgroup --)
         tops=$(machine_cgroups "$1")
@@ -210,7 +211,7 @@ spawn_slurmd() (
     if [[ $KIND == v2 ]] || is_machine "$1"; then
         for top in $tops; do echo "$BASHPID" >"$top/cgroup.procs"; done
     fi
-    exec "${enter[@]}" env ${PRELOAD:+LD_PRELOAD="$PRELOAD"} slurmd -N "$1"
+    exec "${enter[@]}" env ${PRELOAD:+LD_PRELOAD="$PRELOAD"} slurmd "${options[@]}"
 )
 
 # wait_until_up DAEMON NODE PIDFILE LOG FROM: gives up at once if the daemon has died.
