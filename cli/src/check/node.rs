@@ -183,7 +183,11 @@ pub fn gpus(config: &NodeConfig, name: &str) -> (Finding, Option<Inventory>) {
     let about = "GpuFile";
     match local::inventory(config, name) {
         Err(error) => (
-            Finding::wrong(about, error.to_string(), "gpushare.conf: GpuFile=, such as /dev/nvidia[0-3]"),
+            Finding::wrong(
+                about,
+                error.to_string(),
+                "see whether the driver is loaded; or gpushare.conf: GpuFile=, such as /dev/nvidia[0-3]",
+            ),
             None,
         ),
         Ok(found) => {
@@ -220,25 +224,6 @@ fn described(detail: &Detail) -> String {
     let words = [Some(detail.path.display().to_string()), detail.pci.clone(), numa, detail.model.clone()];
     let known: Vec<String> = words.into_iter().flatten().collect();
     format!("{}: {}", detail.index, known.join(" "))
-}
-
-/// gpushare's programs that slurm.conf names but slurmd can't run: slurmd then drains the node.
-pub fn programs(settings: &Settings) -> Vec<Finding> {
-    let can_run =
-        |path: &str| Path::new(path).metadata().is_ok_and(|file| file.is_file() && file.mode() & 0o111 != 0);
-    let mut findings = Vec::new();
-    for about in ["Prolog", "Epilog"] {
-        let ours = |path: &&String| path.rsplit('/').next().is_some_and(|name| name.starts_with("gpushare-"));
-        if let Some(path) = settings.all(about).iter().filter(ours).find(|path| !can_run(path)) {
-            let said = format!("there is no program {path} on this node: the next job drains it");
-            findings.push(Finding::wrong(
-                about,
-                said,
-                "install the package gpushare-slurmd, or make install, on this node",
-            ));
-        }
-    }
-    findings
 }
 
 /// Who may change the ledger, and what is in it but shouldn't be.
