@@ -313,7 +313,7 @@ impl<'a> Look<'a> {
             Some(node) => plugins::on_node(stack, settings, node, version::of_program("slurmd")),
             None => vec![plugins::fence_line(stack, settings)],
         });
-        let (found, gpus) = node::gpus(here, host);
+        let (found, gpus) = node::gpus(here, host, node);
         findings.push(found);
         let mut node = node.cloned();
         let own = local::OwnGres::of((&gres, &self.own_conf), host, &here.share_gres);
