@@ -7,7 +7,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use gpushare::config::LoadError;
+use gpushare::config::{LoadError, last_good::host_name};
 use gpushare::text::{hostlist, print::counted};
 use gpushare_machine::config::Config;
 use gpushare_node::config::Placement;
@@ -40,6 +40,7 @@ mod outside;
 mod pending;
 mod plugins;
 pub mod plugstack;
+mod programs;
 pub mod rules;
 mod version;
 
@@ -214,6 +215,7 @@ impl<'a> Look<'a> {
             findings.extend(self.cluster(conf, &stack));
         }
         findings.extend(self.machine(conf, &stack));
+        findings.sort_by_key(|finding| finding.about != local::CGROUP_PLUGIN);
         names::before_others(&mut findings);
         daemon::after_others(&mut findings);
         findings
@@ -236,13 +238,14 @@ impl<'a> Look<'a> {
         let Look { config, slurm, reach, host, .. } = self;
         let settings = &slurm.settings;
         let mut findings = Vec::new();
-        let controllers = cluster::controllers(settings);
+        // A controller has the machine's name, even if it is also a node with another one.
+        let (controllers, machine) = (cluster::controllers(settings), host_name());
         if reach.slurmctld.is_err() {
             // A plugin may be the reason why slurmctld doesn't run. And after an upgrade, the new commands don't
             // understand older daemons.
             findings.extend(plugins::for_installed(self.slurm_conf));
-        } else if controllers.contains(&host.as_str()) {
-            findings.extend(cluster::other_controllers(&controllers, host));
+        } else if controllers.contains(&machine.as_str()) {
+            findings.extend(cluster::other_controllers(&controllers, &machine));
             if conf.is_none() {
                 findings.extend(last_good::finding(settings, self.slurm_conf, controllers.len() < 2));
             }
@@ -308,7 +311,7 @@ impl<'a> Look<'a> {
             Some(node) => plugins::on_node(stack, settings, node, version::of_program("slurmd")),
             None => vec![plugins::fence_line(stack, settings)],
         });
-        let (found, gpus) = node::gpus(here, host);
+        let (found, gpus) = node::gpus(here, host, node);
         findings.push(found);
         let mut node = node.cloned();
         let own = local::OwnGres::of((&gres, &self.own_conf), host, &here.share_gres);
@@ -336,10 +339,7 @@ impl<'a> Look<'a> {
         let namespace = namespace::user(settings, self.slurm_conf);
         findings.extend(namespace.or_else(|| namespace::shm(here, settings, self.slurm_conf, host)));
         findings.extend(namespace::pyxis(here, stack));
-        for missing in node::programs(settings) {
-            findings.retain(|finding| finding.about != missing.about);
-            findings.push(missing);
-        }
+        findings.extend(programs::findings(settings));
         findings
     }
 

@@ -224,8 +224,12 @@ pub fn matching(from: &Path, pattern: &str) -> Vec<PathBuf> {
         return vec![path];
     };
     let names = path.parent().map(fs::read_dir).into_iter().flatten().flatten().flatten();
+    // As in a shell, `*` begins no hidden file's name.
     let fits = |name: &str| {
-        name.len() >= before.len() + after.len() && name.starts_with(before) && name.ends_with(after)
+        !(before.is_empty() && name.starts_with('.'))
+            && name.len() >= before.len() + after.len()
+            && name.starts_with(before)
+            && name.ends_with(after)
     };
     let mut files: Vec<PathBuf> = names
         .map(|file| file.path())

@@ -54,6 +54,6 @@ gpushare::errors! {
         /// The first of them, and what is wrong with it.
         NoneThere(path: PathBuf, unfit: Unfit) =>
             "no GPU of this node can be used; {}: {unfit}", path.display();
-        None => "no /dev/nvidiaN on this node; name the GPUs with GpuFile=";
+        None => "no /dev/nvidiaN on this node; load its driver, or name the GPUs with GpuFile=";
     } from { GresConf(GresConfError) }
 }

@@ -18,6 +18,8 @@ def either(release):
 plain = clusters("plain")
 # The contributors' QOSes, with a second type of GPU on a second node.
 contributors = clusters("contributors", conf=[EXAMPLES / "contributors", CASES / "two-types"])
+# A node whose name isn't its machine's, with settings that many sites have.
+shapes = clusters("shapes", conf=[EXAMPLES / "own", CASES / "shapes"], cgroup="v2", in_turn=True)
 # A node whose slurmd is told to run hooks of plugins within jobs' namespaces; the test does that.
 spank_contained = clusters("cs", conf=[EXAMPLES / "own"], cgroup="v2")
 # The same with a second controller.

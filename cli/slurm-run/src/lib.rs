@@ -6,7 +6,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
+use file::ConfFile;
 use gpushare::config::last_good;
+use gpushare::text::hostlist::names;
 
 pub mod file;
 mod reach;
@@ -31,12 +33,31 @@ pub fn conf() -> PathBuf {
     named.unwrap_or_else(|| if own.exists() { own } else { sent().unwrap_or(own) })
 }
 
-/// This machine's name in Slurm; in a job, the name that slurmd uses.
+/// This machine's name in Slurm; in a job, the name that slurmd uses. Otherwise it is the machine's own, or that of the
+/// node which has it as `NodeHostname`.
 pub fn host() -> String {
     if let Some(name) = std::env::var("SLURMD_NODENAME").ok().filter(|name| !name.is_empty()) {
         return name;
     }
-    last_good::host_name()
+    let machine = last_good::host_name();
+    ConfFile::read(&conf()).ok().and_then(|conf| node_of(&conf, &machine)).unwrap_or(machine)
+}
+
+/// The only node on a machine, as slurm.conf has it.
+fn node_of(conf: &ConfFile, machine: &str) -> Option<String> {
+    let mut found = Vec::new();
+    for fields in conf.fields() {
+        let of = |key: &str| {
+            let field = fields.iter().find(|(name, _)| name.eq_ignore_ascii_case(key));
+            names::each(field.map_or("", |(_, list)| list))
+        };
+        let (nodes, hosts) = (of("NodeName"), of("NodeHostname"));
+        // One machine may have all nodes of the line.
+        let hosts = hosts.iter().cycle().take(if hosts.len() == 1 { nodes.len() } else { hosts.len() });
+        let is_here = |host: &str| host.split('.').next() == Some(machine);
+        found.extend(nodes.into_iter().zip(hosts).filter(|(_, host)| is_here(host)).map(|(node, _)| node));
+    }
+    if let [one] = found.as_slice() { Some(one.clone()) } else { None }
 }
 
 /// The output of one of Slurm's commands. A health check must not hang: without slurmctld or a slurm.conf, some
@@ -67,4 +88,30 @@ pub fn command(program: &str) -> Command {
         ("SLURM_BITSTR_LEN", "0"),
     ]);
     command
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_machine_has_the_name_of_its_only_node() {
+        let line = |text: &str| text.to_owned();
+        let lines = [
+            line("NodeName=gpu[01-03] NodeHostname=h[1-2],h3.site.example NodeAddr=x"),
+            line("NodeName=a,b NodeHostname=both Port=[1-2]"),
+            line("NodeName=plain"),
+            line("nodename=UP nodehostname=up"),
+        ];
+        let conf = ConfFile { lines: lines.into(), ..ConfFile::default() };
+        for (machine, node) in [
+            ("h1", Some("gpu01")),
+            ("h3", Some("gpu03")),
+            ("both", None),
+            ("plain", None),
+            ("up", Some("UP")),
+        ] {
+            assert_eq!(node_of(&conf, machine).as_deref(), node, "{machine}");
+        }
+    }
 }

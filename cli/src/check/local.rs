@@ -16,6 +16,9 @@ use crate::requirements::{self, File};
 use crate::slurm::file::ConfFile;
 use crate::slurm::{Settings, Slurm};
 
+/// What must be right before a slurmd starts with other fixes.
+pub const CGROUP_PLUGIN: &str = "CgroupPlugin";
+
 /// Checks what must be in cgroup.conf, by this node's file.
 pub fn cgroup(config: &Config, slurm: &Slurm, path: &Path, node: &str) -> Vec<Finding> {
     let own = ConfFile::read(path).unwrap_or_default().settings();
@@ -26,8 +29,21 @@ pub fn cgroup(config: &Config, slurm: &Slurm, path: &Path, node: &str) -> Vec<Fi
     };
     let requirements = requirements::requirements(config, slurm, false);
     let judged = requirements.iter().filter(|requirement| requirement.file == File::Cgroup);
-    judged
-        .map(|requirement| {
+    // `scontrol show config` shows nothing of a cgroup.conf with it.
+    let disabled = own.has("CgroupPlugin", "disabled") && config.of_node(node).placement != Placement::Off;
+    let disabled = disabled.then(|| {
+        Finding::wrong(
+            CGROUP_PLUGIN,
+            format!(
+                "{}: 'disabled': no job can be fenced, and slurmd ends if slurm.conf needs cgroups",
+                path.display()
+            ),
+            format!("{} on {node}: CgroupPlugin=autodetect", path.display()),
+        )
+    });
+    disabled
+        .into_iter()
+        .chain(judged.map(|requirement| {
             let value = plain(own.get(requirement.key));
             let mut finding =
                 setting(requirement, &Settings::of(std::iter::once((requirement.key, value.as_str()))));
@@ -37,7 +53,7 @@ pub fn cgroup(config: &Config, slurm: &Slurm, path: &Path, node: &str) -> Vec<Fi
                 path.display(),
                 requirement.key
             ))
-        })
+        }))
         .collect()
 }
 

@@ -40,7 +40,9 @@ pub fn gres(config: &NodeConfig, node: &Node, elsewhere: bool, gpus: Option<&Inv
     let mut findings = Vec::new();
     let units = gpus.and_then(|gpus| gpu::units_of(config, gpus));
     let units = units.as_deref();
-    if !has(share) && has("gpu") && elsewhere && config.placement != Placement::Own {
+    if gpus.is_none() && is_without(config, node) {
+        findings.push(Finding::ok(about, format!("{word}: no GPUs and no shares here")));
+    } else if !has(share) && has("gpu") && elsewhere && config.placement != Placement::Own {
         findings.push(Finding::ok(about, format!("{word}: {}, whole GPUs only", written(node))));
     } else if !has(share) {
         let fix = match config.placement {
@@ -85,6 +87,11 @@ pub fn gres(config: &NodeConfig, node: &Node, elsewhere: bool, gpus: Option<&Inv
     findings.extend(no_units(config, gpus, units));
     findings.extend(capacity(config, node, units));
     findings
+}
+
+/// Whether Slurm counts neither GPUs nor shares there: one gpushare.conf may be for nodes with and without GPUs.
+fn is_without(config: &NodeConfig, node: &Node) -> bool {
+    !node.has("gpu") && !node.has(&config.share_gres)
 }
 
 /// Its GRES as `Gres=` has them.
@@ -179,11 +186,18 @@ pub fn time(settings: &Settings) -> Option<Finding> {
 }
 
 /// The GPUs as the prolog finds them.
-pub fn gpus(config: &NodeConfig, name: &str) -> (Finding, Option<Inventory>) {
+pub fn gpus(config: &NodeConfig, name: &str, node: Option<&Node>) -> (Finding, Option<Inventory>) {
     let about = "GpuFile";
     match local::inventory(config, name) {
+        Err(_) if node.is_some_and(|node| is_without(config, node)) => {
+            (Finding::ok(about, "no GPU, and Slurm counts none"), None)
+        }
         Err(error) => (
-            Finding::wrong(about, error.to_string(), "gpushare.conf: GpuFile=, such as /dev/nvidia[0-3]"),
+            Finding::wrong(
+                about,
+                error.to_string(),
+                "see the driver; or gpushare.conf: GpuFile=/dev/nvidia[0-3]",
+            ),
             None,
         ),
         Ok(found) => {
@@ -220,25 +234,6 @@ fn described(detail: &Detail) -> String {
     let words = [Some(detail.path.display().to_string()), detail.pci.clone(), numa, detail.model.clone()];
     let known: Vec<String> = words.into_iter().flatten().collect();
     format!("{}: {}", detail.index, known.join(" "))
-}
-
-/// gpushare's programs that slurm.conf names but slurmd can't run: slurmd then drains the node.
-pub fn programs(settings: &Settings) -> Vec<Finding> {
-    let can_run =
-        |path: &str| Path::new(path).metadata().is_ok_and(|file| file.is_file() && file.mode() & 0o111 != 0);
-    let mut findings = Vec::new();
-    for about in ["Prolog", "Epilog"] {
-        let ours = |path: &&String| path.rsplit('/').next().is_some_and(|name| name.starts_with("gpushare-"));
-        if let Some(path) = settings.all(about).iter().filter(ours).find(|path| !can_run(path)) {
-            let said = format!("there is no program {path} on this node: the next job drains it");
-            findings.push(Finding::wrong(
-                about,
-                said,
-                "install the package gpushare-slurmd, or make install, on this node",
-            ));
-        }
-    }
-    findings
 }
 
 /// Who may change the ledger, and what is in it but shouldn't be.
@@ -344,7 +339,8 @@ mod tests {
             unfit: None,
         };
         let gpus = Inventory { details: (0..gpus).map(gpu).collect() };
-        super::gres(&config, &node, elsewhere, Some(&gpus)).into_iter().map(word).collect()
+        let found = (gpus.count() > 0).then_some(&gpus);
+        super::gres(&config, &node, elsewhere, found).into_iter().map(word).collect()
     }
 
     #[test]
@@ -396,5 +392,7 @@ mod tests {
         ] {
             assert_eq!(verdicts(lines, gres, true, 4), [expected], "{lines} {gres}, and others have shares");
         }
+        assert_eq!(verdicts(own, "nic:2", true, 0), ["ok"]);
+        assert_eq!(verdicts(own, "gpu:4", true, 0), ["wrong"]);
     }
 }

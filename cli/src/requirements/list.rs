@@ -225,7 +225,8 @@ fn nodes(config: &Config, slurm: &Slurm, hooks: bool) -> Vec<Requirement> {
         Requirement::slurm("TaskPlugin", owned(&["task/cgroup"]), "a step's devices can't be fenced"),
     ];
     if placed {
-        all.push(Requirement::slurm("ProctrackType", Must::Be("proctrack/cgroup"), "steps have no cgroup"));
+        let why = "processes can outlive their job and keep its GPU";
+        all.push(Requirement::slurm("ProctrackType", Must::Be("proctrack/cgroup"), why));
         let why = "ssh sessions are in no step, and the prolog can't trust the share's size";
         all.push(Requirement::slurm("PrologFlags", owned(&["Contain"]), why));
         if !hooks {

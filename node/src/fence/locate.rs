@@ -19,7 +19,7 @@ gpushare::errors! {
     /// Why the step's cgroup can't be found.
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub enum LocateError {
-        NotInStep => "slurmstepd is not in a step's device cgroup; cgroup.conf needs ConstrainDevices=yes";
+        NotInStep => "slurmstepd is in no step's device cgroup; it needs task/cgroup and ConstrainDevices=yes";
         NotMounted(hierarchy: Hierarchy) =>
             "{} is not mounted where slurmstepd can find its step", match hierarchy {
             Hierarchy::Unified => "cgroup2".to_owned(),
