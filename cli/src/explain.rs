@@ -32,8 +32,7 @@ use gpushare_machine::local;
 use gpushare_slurm_run::Snapshot;
 use gpushare_slurm_run::run::ask;
 use gpushare_slurm_text::version::Release;
-use gpushare_terminal::Answer;
-use gpushare_terminal::FileError;
+use gpushare_terminal::{Answer, FileError, notes};
 use job::{Beyond, JobId};
 use script::{LONGEST, ScriptError};
 
@@ -222,7 +221,7 @@ fn judge(words: &[Vec<u8>], user: Option<&str>, conf: Option<&Path>) -> Result<A
             wording::accepted((&request, &policy, &database, &acceptance), refused, &notes)
         }
         Verdict::Refuse(refusal) => {
-            let text = message::refusal(&refusal) + "\n" + &wording::notes(&outlook::plugins(settings));
+            let text = message::refusal(&refusal) + "\n" + &notes(&outlook::plugins(settings));
             Answer { text, status: 1 }
         }
     })

@@ -204,10 +204,10 @@ impl Question<'_> {
     fn json(&self) -> Result<(String, Vec<String>), StatusError> {
         if let Some(places) = &self.places {
             let cluster = self.cluster(places)?;
-            return Ok((gpushare_terminal::json::text(&cluster)?, cluster.complaints));
+            return Ok((gpushare_terminal::json::text(&cluster), cluster.complaints));
         }
         let status = self.node()?;
-        Ok((json::text(&status)?, status.complaints))
+        Ok((gpushare_terminal::json::text(&json::object(&status)), status.complaints))
     }
 }
 

@@ -88,7 +88,7 @@ gpushare::errors! {
         Counts(why: Box<AuditError>, path: PathBuf, error: io::Error) =>
             "{why}; RefusalCounts={}: {error}", path.display();
     } from {
-        Period(PeriodError), Load(LoadError), File(FileError), Doubt(Doubt), Json(serde_json::Error),
+        Period(PeriodError), Load(LoadError), File(FileError), Doubt(Doubt),
     }
 }
 
@@ -142,7 +142,7 @@ pub fn run(arguments: &Arguments) -> Result<Answer, AuditError> {
     }
     let text = match (arguments.csv, arguments.json) {
         (true, _) => text::csv(&report),
-        (_, true) => json::text(&report)?,
+        (_, true) => json::text(&report),
         _ => text::lines(&report),
     };
     Ok(Answer { text, status: u8::from(report.would_be_refused > 0) })

@@ -25,7 +25,6 @@ gpushare::errors! {
             "--gpu-memory '{}' is no list of sizes; write TYPE:SIZE with M or G, such as a40:46068M,h100:80G",
             value.escape_debug();
     } from {
-        Usage(UsageError), Program(ProgramError), Period(PeriodError), Release(ReleaseError), Load(LoadError),
-        Json(serde_json::Error)
+        Usage(UsageError), Program(ProgramError), Period(PeriodError), Release(ReleaseError), Load(LoadError)
     }
 }

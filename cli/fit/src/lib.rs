@@ -98,7 +98,7 @@ pub fn run(arguments: &Arguments) -> Result<Answer, FitError> {
     Ok(Answer::from(if arguments.csv {
         text::csv(&report)
     } else if arguments.json {
-        json::text(&report)?
+        json::text(&report)
     } else {
         text::lines(&report)
     }))

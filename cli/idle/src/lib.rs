@@ -56,7 +56,7 @@ gpushare::errors! {
     pub enum IdleError {
         NotRoot => "run it as root: other users don't see all processes";
     } from {
-        Load(LoadError), State(StateError), Json(serde_json::Error)
+        Load(LoadError), State(StateError)
     }
 }
 
@@ -106,7 +106,7 @@ pub fn run(arguments: &Arguments) -> Result<Answer, IdleError> {
     let (rules, ledger, node) = (Rules::load(&path)?, Ledger::system(), slurm::host());
     let nobody = |why: &str| {
         let empty = || json::text(&write::object(&node, &[], arguments.dry_run));
-        Ok(Answer::from(if arguments.json { empty()? } else { why.to_owned() }))
+        Ok(Answer::from(if arguments.json { empty() } else { why.to_owned() }))
     };
     if rules.are_none() {
         return nobody("no IdleLimit in gpushare.conf\n");
@@ -156,7 +156,7 @@ pub fn run(arguments: &Arguments) -> Result<Answer, IdleError> {
     let Run { node, failures, all, .. } = run;
     failures.iter().for_each(complain);
     let text = if arguments.json {
-        json::text(&write::object(&node, &all, is_dry))?
+        json::text(&write::object(&node, &all, is_dry))
     } else {
         write::text(&all, is_dry)
     };

@@ -36,6 +36,6 @@ gpushare::errors! {
         Plot(error: PlotError) => "the plot: {error}";
     } from {
         Read(io::Error), Sacct(SacctError), File(FileError), Program(ProgramError), Period(PeriodError),
-        Release(ReleaseError), Load(LoadError), Json(serde_json::Error)
+        Release(ReleaseError), Load(LoadError)
     }
 }

@@ -173,7 +173,7 @@ fn a_job_past_its_limit_is_told_of_with_the_command_that_works() {
     }
     let (svg, left) = plot::svg(&report).unwrap();
     assert!(svg.starts_with("<svg") && svg.contains("GrpTRES=gres/gpu:a40=4") && left == 0);
-    assert!(json::text(&report).unwrap().contains("\"gpu_hours_above\": 3.0"));
+    assert!(json::text(&report).contains("\"gpu_hours_above\": 3.0"));
     assert_eq!(text::requests_csv(&report).lines().count(), 3);
     assert_eq!(text::times_csv(&report).lines().count(), 2);
 }

@@ -1,26 +1,18 @@
 //! The report as text for people, and as CSV for a spreadsheet.
 
 use super::report::{Asked, Exceeded, OfLimit, Report, Sums};
-use gpushare_period::{second, text, zone};
-use gpushare_terminal::clean;
-use gpushare_terminal::columns::{self, Side, Span};
-use gpushare_terminal::csv;
+use gpushare_period::second;
+use gpushare_terminal::{Table, clean, csv, notes};
 
 /// How many requests are shown for each limit; --csv and --json have all.
 const SHOWN: usize = 12;
 
 /// The report as text.
 pub fn lines(report: &Report) -> String {
-    let period = report.period;
-    let mut out = format!(
-        "{}, {} to {} ({}): {} jobs read, {} of them with GPUs in that time\n",
-        clean(&report.cluster),
-        text(period.start),
-        text(period.end),
-        zone(period.end),
-        report.jobs,
-        report.jobs_with_gpus,
-    );
+    let (cluster, period) = (clean(&report.cluster), report.period);
+    let (jobs, with_gpus) = (report.jobs, report.jobs_with_gpus);
+    let mut out =
+        format!("{cluster}, {period}: {jobs} jobs read, {with_gpus} of them with GPUs in that time\n");
     let over = report.limits.iter().filter(|one| one.exceeded).count();
     out += &match (report.limits.len(), over) {
         (0, _) => "no QOS or association has a limit on a GPU type\n".to_owned(),
@@ -47,11 +39,7 @@ pub fn lines(report: &Report) -> String {
         };
         out += &format!("  {}{unseen}\n", clean(&limit.name()));
     }
-    out += "\n";
-    for remark in &report.remarks {
-        out += &format!("note: {}\n", clean(remark));
-    }
-    out
+    out + "\n" + &notes(&report.remarks)
 }
 
 fn exceeded(limit: &OfLimit, over: &Exceeded) -> String {
@@ -74,11 +62,9 @@ fn exceeded(limit: &OfLimit, over: &Exceeded) -> String {
     }
     if !over.requests.is_empty() {
         out += "  requests that Slurm did not count against it, while it was exceeded:\n";
-        out += &table(over.requests.iter().take(SHOWN));
-    }
-    match over.requests.len().saturating_sub(SHOWN) {
-        0 => {}
-        more => out += &format!("    and {more} more, in --csv and --json\n"),
+        let head = vec!["USER", "JOBS", "GPU-HOURS", "REQUEST", "GPUSHARE WOULD SAY"];
+        let rows = over.requests.iter().map(row).collect();
+        out += &Table { head, numbers: 1..3, rows }.text("    ", SHOWN, "--csv and --json");
     }
     out
 }
@@ -100,16 +86,7 @@ fn number(hours: f64) -> String {
     if hours < 10.0 { format!("{hours:.3}") } else { format!("{hours:.1}") }
 }
 
-fn table<'a>(requests: impl Iterator<Item = &'a Asked>) -> String {
-    let head = ["USER", "JOBS", "GPU-HOURS", "REQUEST", "GPUSHARE WOULD SAY"].map(str::to_owned);
-    let rows = std::iter::once(head).chain(requests.map(row));
-    let rows = rows.map(|row| row.into_iter().map(Span::from).collect()).collect();
-    let sides = [Side::Left, Side::Right, Side::Right, Side::Left, Side::Left].map(|side| (side, None));
-    let lines = columns::aligned(rows, &sides);
-    lines.iter().map(|line| format!("    {}\n", line.render(None, false))).collect()
-}
-
-fn row(asked: &Asked) -> [String; 5] {
+fn row(asked: &Asked) -> Vec<String> {
     let request = match (asked.request.as_str(), asked.on_command_line) {
         ("", _) => "whole nodes, no GPU option".to_owned(),
         (request, true) => request.to_owned(),
@@ -121,7 +98,7 @@ fn row(asked: &Asked) -> [String; 5] {
         (None, _, Some(reason)) => reason.clone(),
         (None, _, None) => "not refused".to_owned(),
     };
-    [asked.user.clone(), asked.jobs.to_string(), number(asked.gpu_hours), request, told]
+    vec![asked.user.clone(), asked.jobs.to_string(), number(asked.gpu_hours), request, told]
 }
 
 /// One line for each request.

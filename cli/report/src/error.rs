@@ -29,6 +29,6 @@ gpushare::errors! {
         Plot(error: PlotError) => "the plot: {error}";
     } from {
         Usage(UsageError), Program(ProgramError), Period(HoursError), Release(ReleaseError), Read(ReadError),
-        File(FileError), Json(serde_json::Error)
+        File(FileError)
     }
 }

@@ -125,7 +125,7 @@ pub fn run<E: Display>(
     Ok(Answer::from(if arguments.csv {
         text::csv(&report)
     } else if arguments.json {
-        json::text(&report)?
+        json::text(&report)
     } else {
         text::lines(&report)
     }))

@@ -119,7 +119,7 @@ pub fn run(arguments: &Arguments) -> Result<Answer, ExplainError> {
         return Err(ExplainError::NoAccount(user));
     }
     let mine = Mine { user, accounts, shares: shares(&config).filter(|_| can_share) };
-    Ok(Answer::from(if arguments.json { json::text(&mine)? } else { mine.text() }))
+    Ok(Answer::from(if arguments.json { json::text(&mine) } else { mine.text() }))
 }
 
 /// What decides whether a line that is shown would work.

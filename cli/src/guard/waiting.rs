@@ -47,12 +47,7 @@ pub(super) fn run(conf: Option<&Path>, as_json: bool) -> Result<Answer, GuardErr
         complain(format!("not checked, because the request can't be read: job {}", unread.join(", ")));
     }
     let text = if as_json {
-        #[derive(Serialize)]
-        struct Object<'r> {
-            waiting: &'r [Refused],
-            unread: &'r [String],
-        }
-        json::text(&Object { waiting: &found, unread: &unread }).map_err(GuardError::Json)?
+        json::text(&serde_json::json!({"waiting": found, "unread": unread}))
     } else {
         text(&found, now.jobs.iter().filter(|job| job.state == State::Waits).count())
     };
