@@ -32,8 +32,8 @@ use evidence::{Doubt, Loaded};
 use files::LogFile;
 use gpushare_machine::local;
 use gpushare_period::{Period, PeriodError};
-use gpushare_slurm_run::file::ConfFile;
-use gpushare_slurm_run::{self as slurm, ProgramError};
+use gpushare_slurm_run as slurm;
+use gpushare_slurm_run::file::{ConfFile, NoSettings};
 use gpushare_slurm_text::Settings;
 use gpushare_slurm_text::settings::is_plugin;
 use gpushare_terminal::FileError;
@@ -79,8 +79,6 @@ gpushare::errors! {
         Syslog =>
             "SlurmctldLogFile is not set, so slurmctld's lines are in the journal or syslog: run 'journalctl -u \
              slurmctld -o short-iso | gpushare audit -'";
-        /// Neither slurmctld nor slurm.conf provides the settings.
-        NoSettings(asked: ProgramError, read: FileError) => "{asked}; {read}";
         NoLog(why: Box<AuditError>) =>
             "{why}. Run this on the controller as root or SlurmUser, or name a log that you can read";
         NoCounts(why: Box<AuditError>, path: PathBuf) =>
@@ -88,7 +86,7 @@ gpushare::errors! {
         Counts(why: Box<AuditError>, path: PathBuf, error: io::Error) =>
             "{why}; RefusalCounts={}: {error}", path.display();
     } from {
-        Period(PeriodError), Load(LoadError), File(FileError), Doubt(Doubt),
+        Period(PeriodError), Load(LoadError), File(FileError), Doubt(Doubt), Settings(NoSettings),
     }
 }
 
@@ -194,10 +192,8 @@ fn settings() -> (Result<Settings, AuditError>, Loaded) {
         }
         Err(asked) => {
             let loaded = Loaded::Unknown(asked.to_string());
-            let conf = ConfFile::read_whole(&slurm::conf());
-            let settings =
-                conf.map(|conf| conf.settings()).map_err(|read| AuditError::NoSettings(asked, read));
-            (settings, loaded)
+            let conf = ConfFile::instead(&slurm::conf(), asked);
+            (conf.map(|conf| conf.settings()).map_err(AuditError::Settings), loaded)
         }
     }
 }

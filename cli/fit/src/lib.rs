@@ -10,7 +10,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueHint};
-use gpushare_history::privacy::{self, Sees};
+use gpushare_history::privacy;
 use gpushare_history::progress::Progress;
 use gpushare_history::stream;
 use gpushare_history::usage::{self, Row, USED};
@@ -81,11 +81,7 @@ pub fn run(arguments: &Arguments) -> Result<Answer, FitError> {
         Period::parse(arguments.start.as_deref(), arguments.end.as_deref(), gpushare_period::now(), DAYS)?;
     let version = programs::ask("sacct", &["--version"]).map_err(FitError::NoSacct)?;
     let mut remarks = remarks(&shares);
-    match privacy::of_this_user(Release::parse(&version)?)? {
-        Sees::All => {}
-        Sees::Perhaps(remark) => remarks.push(remark),
-        Sees::Some { user, private } => return Err(FitError::NotAll { user, private }),
-    }
+    remarks.extend(privacy::of_this_user(Release::parse(&version)?)?);
     let asked = slurm::ask("scontrol", &["show", "config"])
         .and_then(|config| Ok((config, slurm::ask("scontrol", &["-a", "-o", "show", "node"])?)));
     let (config, nodes) = asked.unwrap_or_else(|error| {

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
+use gpushare_history::hours::text as number;
 use gpushare_terminal::{Table, clean, csv, notes};
 
 use super::report::{Asked, Report};
@@ -111,11 +112,6 @@ fn table(of: &'static str, report: &Report, name: impl Fn(&Asked) -> String) -> 
     });
     let head = vec![of, "JOBS", "FIT", "GPU-HOURS", "AS SHARES", "REQUEST FOR MOST"];
     shown(head, 1..5, rows.collect())
-}
-
-/// Enough digits that a small number isn't 0.
-fn number(hours: f64) -> String {
-    if hours < 10.0 { format!("{hours:.3}") } else { format!("{hours:.1}") }
 }
 
 /// A line for each user, account, QOS, GPU type and share.

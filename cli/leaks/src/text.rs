@@ -1,6 +1,7 @@
 //! The report as text for people, and as CSV for a spreadsheet.
 
 use super::report::{Asked, Exceeded, OfLimit, Report, Sums};
+use gpushare_history::hours::text as number;
 use gpushare_period::second;
 use gpushare_terminal::{Table, clean, csv, notes};
 
@@ -79,11 +80,6 @@ fn sums(how: &str, sums: &Sums, limit: u32) -> String {
     let (hours, above) = (number(sums.hours), number(sums.gpu_hours_above));
     format!("  {how}: {times}, {hours} hours, {above} GPU-hours above the limit\n")
         + &worst.unwrap_or_default()
-}
-
-/// Enough digits that a small number isn't 0.
-fn number(hours: f64) -> String {
-    if hours < 10.0 { format!("{hours:.3}") } else { format!("{hours:.1}") }
 }
 
 fn row(asked: &Asked) -> Vec<String> {

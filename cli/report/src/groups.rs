@@ -56,21 +56,17 @@ impl Database {
     /// # Errors
     /// It doesn't answer, or its answer can't be read.
     pub fn ask(cluster: &str) -> Result<Database, ReportError> {
-        let text = |program: &str, arguments: &[&str]| {
-            run::ask(program, arguments).map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
-        };
         let asked = state::ask_qoses();
         let asked: Vec<&str> = asked.iter().map(String::as_str).collect();
         let of = format!("cluster={cluster}");
-        let (program, arguments) = limits::ASSOCIATIONS;
         let [associations, ever] = [&["where", &*of][..], &["where", &*of, "withdeleted"]]
-            .map(|which| text(program, &[arguments, which].concat()).map(|text| Associations::read(&text)));
+            .map(|which| run::question(limits::ASSOCIATIONS, which).map(|text| Associations::read(&text)));
         Ok(Database {
-            qoses: state::qoses(&text("sacctmgr", &asked)?)?,
+            qoses: state::qoses(&run::text("sacctmgr", &asked)?)?,
             associations: associations?,
             ever: ever?,
             // The database answers without slurmctld too.
-            of_partitions: text(partition::PARTITIONS.0, partition::PARTITIONS.1)
+            of_partitions: run::question(partition::PARTITIONS, &[])
                 .map(|text| partition::read(&text).into_iter().filter_map(|one| one.own).collect())
                 .unwrap_or_default(),
         })
