@@ -6,7 +6,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use clap::Args;
+use clap::{Args, ColorChoice};
 use gpushare::config::LoadError;
 use gpushare::text::{hostlist, print::counted};
 use gpushare_machine::config::Config;
@@ -19,7 +19,6 @@ use crate::slurm::{self, Reach, Slurm};
 use gpushare_terminal::{Answer, json};
 
 use crate::qos;
-use crate::status::Color;
 
 mod cluster;
 mod daemon;
@@ -66,7 +65,7 @@ pub struct Arguments {
     /// Colors: auto (on a terminal, unless NO_COLOR is set), always or never
     #[arg(long, value_name = "WHEN", value_enum, hide_possible_values = true, default_value = "auto")]
     #[arg(hide_default_value = true)]
-    color: Color,
+    color: ColorChoice,
     /// All of it as one JSON object
     #[arg(long)]
     json: bool,

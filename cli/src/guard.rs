@@ -65,22 +65,14 @@ gpushare::errors! {
     /// Why it couldn't look.
     #[derive(Debug)]
     pub enum GuardError {
-        Conf(error: LoadError) => "{error}";
-        Program(error: ProgramError) => "{error}";
         /// A command succeeded, and printed something that it never prints.
         Odd { program: &'static str, said: String } =>
             "what {program} printed can't be read, so nothing is checked: '{}'", said.escape_debug();
         /// It must see all jobs to act.
         NotAll(user: u32) =>
             "--act: Slurm may hide jobs from user {user}; run it as root or SlurmUser";
-        Release(error: ReleaseError) => "{error}";
-        Out(error: TextfileError) => "{error}";
-    }
-}
-
-impl From<ProgramError> for GuardError {
-    fn from(error: ProgramError) -> GuardError {
-        GuardError::Program(error)
+    } from {
+        Conf(LoadError), Program(ProgramError), Release(ReleaseError), Out(TextfileError)
     }
 }
 
@@ -103,7 +95,7 @@ pub fn run(arguments: &Arguments) -> Result<Answer, GuardError> {
         return waiting::run(conf, arguments.json);
     }
     if let Some(out) = &arguments.out {
-        textfile::check_name(out).map_err(GuardError::Out)?;
+        textfile::check_name(out)?;
     }
     let report = report(arguments);
     // What was done is said, even if the metrics can't be written.
@@ -151,7 +143,7 @@ fn report(arguments: &Arguments) -> Result<Report, GuardError> {
 }
 
 fn config(conf: Option<&Path>) -> Result<Config, GuardError> {
-    Ok(local::config(conf).map_err(GuardError::Conf)?.unwrap_or_default())
+    Ok(local::config(conf)?.unwrap_or_default())
 }
 
 /// Asks Slurm. Only root and SlurmUser see all jobs in every cluster; others may look, but not act.

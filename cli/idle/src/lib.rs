@@ -15,7 +15,7 @@ use gpushare_machine::config::Config;
 use gpushare_machine::local;
 use gpushare_node::config::{Placement, RUN_DIR};
 use gpushare_node::ledger::Ledger;
-use gpushare_slurm_run::{self as slurm, ProgramError};
+use gpushare_slurm_run::{self as slurm, ProgramError, control};
 use gpushare_slurm_text::running::Running;
 use gpushare_terminal::{Answer, complain, json};
 
@@ -131,7 +131,7 @@ pub fn run(arguments: &Arguments) -> Result<Answer, IdleError> {
         complain(format!("{RUN_DIR}/idle/{name} can't be read, so job {name} counts from now"));
     }
     let is_dry = arguments.dry_run;
-    let (mut job, mut ask) = (ask::job, act::on_this_machine);
+    let (mut job, mut ask) = (ask::job, control::ask);
     let mut write = |history: &History| {
         state.write(history).map_err(|error| format!("{RUN_DIR}/idle/{}: {error}", history.job.0))
     };
@@ -171,7 +171,7 @@ struct Run<'a> {
     /// Asks about a job.
     job: &'a mut dyn FnMut(u32) -> Result<Said, ProgramError>,
     /// Runs a command that tells or ends.
-    ask: act::Ask<'a>,
+    ask: control::Ask<'a>,
     /// Keeps what the next look must know.
     write: &'a mut dyn FnMut(&History) -> Result<(), String>,
     /// What couldn't be read or done.

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use gpushare::config::last_good;
 
+pub mod control;
 pub mod file;
 mod reach;
 pub mod run;

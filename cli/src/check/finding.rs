@@ -7,7 +7,9 @@ use rustix::termios::tcgetwinsize;
 use gpushare_terminal::clean;
 use gpushare_terminal::columns::{Line, Look};
 
-use crate::status::{Color, colours};
+use clap::ColorChoice;
+
+use crate::status::colours;
 
 /// One line of the answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -87,7 +89,7 @@ pub fn lines(findings: &[Finding], form: Form) -> String {
 
 impl Form {
     /// On standard output, at its width if that is a terminal.
-    pub fn on_stdout(all: bool, quiet: bool, color: Color) -> Form {
+    pub fn on_stdout(all: bool, quiet: bool, color: ColorChoice) -> Form {
         let stdout = io::stdout();
         let size = stdout.is_terminal().then(|| tcgetwinsize(stdout).ok()).flatten();
         let width = size.map(|size| usize::from(size.ws_col)).filter(|columns| *columns > 0);

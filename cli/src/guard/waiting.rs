@@ -37,7 +37,7 @@ struct Refused {
 /// gpushare.conf or Slurm can't be read.
 pub(super) fn run(conf: Option<&Path>, as_json: bool) -> Result<Answer, GuardError> {
     let config = super::config(conf)?;
-    let release = Release::parse(&run::ask("scontrol", &["--version"])?).map_err(GuardError::Release)?;
+    let release = Release::parse(&run::ask("scontrol", &["--version"])?)?;
     let now = super::look(false)?;
     let partitions = run::ask("scontrol", &["-a", "-o", "show", "partition"])?;
     let tables = Tables { partitions, ..Tables::ask(None, now.settings.cluster())? };
