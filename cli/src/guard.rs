@@ -20,10 +20,9 @@ use gpushare_slurm_text::{Snapshot, State, limits};
 use gpushare_machine::textfile::{self, TextfileError};
 use gpushare_slurm_run::ProgramError;
 use gpushare_slurm_text::version::ReleaseError;
-use gpushare_terminal::complain;
+use gpushare_terminal::{Answer, complain, json};
 
 use gpushare_machine::local;
-use gpushare_terminal::{Answer, json};
 
 mod act;
 mod ask;

@@ -36,8 +36,7 @@ use gpushare_slurm_run as slurm;
 use gpushare_slurm_run::file::{ConfFile, NoSettings};
 use gpushare_slurm_text::Settings;
 use gpushare_slurm_text::settings::is_plugin;
-use gpushare_terminal::FileError;
-use gpushare_terminal::{Answer, json};
+use gpushare_terminal::{Answer, FileError, json};
 use moment::Clock;
 use report::Report;
 

@@ -10,10 +10,9 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueHint};
-use gpushare_history::privacy;
 use gpushare_history::progress::Progress;
-use gpushare_history::stream;
 use gpushare_history::usage::{self, Row, USED};
+use gpushare_history::{privacy, stream};
 use gpushare_machine::local;
 use gpushare_period::Period;
 use gpushare_slurm_run::{self as slurm, run as programs};

@@ -25,9 +25,7 @@ use gpushare_node::nvml::answer::Measured;
 use gpushare_machine::local::{self, GpuTotal};
 use gpushare_machine::textfile::{self, TextfileError};
 use gpushare_slurm_run as slurm;
-use gpushare_terminal::Answer;
-use gpushare_terminal::FileError;
-use gpushare_terminal::complain;
+use gpushare_terminal::{Answer, FileError, complain};
 
 mod idle;
 mod text;

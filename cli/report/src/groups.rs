@@ -3,9 +3,8 @@
 
 use std::collections::BTreeMap;
 
-use gpushare_qos::config::lending;
 use gpushare_qos::config::value::Value;
-use gpushare_qos::config::{Burst, ManagedQos, Members};
+use gpushare_qos::config::{Burst, ManagedQos, Members, lending};
 use gpushare_qos::state::{self, Qos};
 use gpushare_slurm_run::run;
 use gpushare_slurm_text::limits::{self, Associations};

@@ -11,9 +11,8 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueHint};
 use gpushare_history::held::{self, HELD, Held};
-use gpushare_history::privacy;
 use gpushare_history::progress::Progress;
-use gpushare_history::stream;
+use gpushare_history::{privacy, stream};
 use gpushare_period::{Period, hours};
 use gpushare_slurm_run::file::ConfFile;
 use gpushare_slurm_run::{self as slurm, run as programs};

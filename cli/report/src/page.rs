@@ -7,8 +7,7 @@ use gpushare_terminal::{Table, clean};
 
 use super::groups::ANY;
 use super::report::{OfType, OneGroup, Report};
-use super::sum;
-use super::text;
+use super::{sum, text};
 
 /// How many steps of a plot's axis are one GPU.
 const STEPS: u64 = 1000;

@@ -1,9 +1,8 @@
 //! One of Slurm's configuration files on this machine, with its includes. A daemon reads it at its next start; a
 //! running daemon may have other values.
 
-use std::fs;
-use std::io;
 use std::path::{Path, PathBuf};
+use std::{fs, io};
 
 use gpushare_node::gpu::gres_conf::lines::{fields, include, logical_lines};
 

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use clap::{Args, ValueHint};
 use gpushare::submit::policy;
 use gpushare_qos::lending;
-use gpushare_slurm_text::{Association, Node, Partition};
+use gpushare_slurm_text::{Association, Node, Partition, Settings};
 use serde::Serialize;
 
 use super::error::ExplainError;
@@ -20,7 +20,6 @@ use gpushare_machine::config::Config;
 use gpushare_machine::local;
 use gpushare_slurm_run::Snapshot;
 use gpushare_slurm_run::run::ask;
-use gpushare_slurm_text::Settings;
 use gpushare_slurm_text::queue::Row;
 use gpushare_slurm_text::version::Release;
 use gpushare_terminal::{Answer, clean, json};

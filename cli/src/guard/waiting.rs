@@ -14,9 +14,7 @@ use super::GuardError;
 use gpushare_judge::past::{Asked, Judge, Place, Tables, Told};
 use gpushare_slurm_run::run;
 use gpushare_slurm_text::version::Release;
-use gpushare_terminal::clean;
-use gpushare_terminal::complain;
-use gpushare_terminal::{Answer, json};
+use gpushare_terminal::{Answer, clean, complain, json};
 
 /// A job that would be refused.
 #[derive(Debug, Serialize)]
