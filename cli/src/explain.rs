@@ -174,7 +174,7 @@ fn judge(words: &[Vec<u8>], user: Option<&str>, conf: Option<&Path>) -> Result<A
     }
     let cluster = Some(settings.get("ClusterName")).filter(|name| !name.is_empty());
     let cluster = cluster.ok_or(ExplainError::NoCluster)?;
-    if job.clusters.as_ref().is_some_and(|names| names != cluster.as_bytes()) {
+    if job.text("clusters").is_some_and(|names| names != cluster.as_bytes()) {
         return Err(ExplainError::OtherCluster(cluster.to_owned()));
     }
     let own = user.is_none();

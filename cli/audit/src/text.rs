@@ -112,25 +112,5 @@ fn message(one: &Asked) -> String {
 pub fn csv(report: &Report) -> String {
     let head = "user,user_id,account,qos,partition,number,request,instead,jobs,warned,audited,refused,exempt,first,\
                 last,would_be_refused";
-    let row = |one: &Asked| {
-        vec![
-            one.user.clone(),
-            one.user_id.map(|number| number.to_string()).unwrap_or_default(),
-            one.account.clone(),
-            one.qos.clone(),
-            one.partition.clone(),
-            one.number.clone(),
-            one.request.clone(),
-            one.instead.clone().unwrap_or_default(),
-            jobs(one),
-            one.warned.to_string(),
-            one.audited.to_string(),
-            one.refused.to_string(),
-            one.exempt.to_string(),
-            one.first.clone().unwrap_or_default(),
-            one.last.clone().unwrap_or_default(),
-            one.would_be_refused.to_string(),
-        ]
-    };
-    csv::text(head, report.requests.iter().map(row))
+    csv::of(head, report.requests.iter().map(|one| Asked { jobs: vec![jobs(one)], ..one.clone() }))
 }

@@ -117,18 +117,5 @@ fn table(of: &'static str, report: &Report, name: impl Fn(&Asked) -> String) -> 
 /// A line for each user, account, QOS, GPU type and share.
 pub fn csv(report: &Report) -> String {
     let head = "user,account,qos,gpu_type,request,jobs,gpu_hours,share_gpu_hours,jobs_low_utilization";
-    let row = |one: &Asked| {
-        vec![
-            one.user.clone(),
-            one.account.clone(),
-            one.qos.clone(),
-            one.gpu_type.clone(),
-            one.request.clone().unwrap_or_default(),
-            one.jobs.to_string(),
-            one.gpu_hours.to_string(),
-            one.share_gpu_hours.to_string(),
-            one.jobs_low_utilization.to_string(),
-        ]
-    };
-    csv::text(head, report.requests.iter().map(row))
+    csv::of(head, report.requests.iter())
 }

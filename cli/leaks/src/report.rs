@@ -276,17 +276,15 @@ fn request(
         Ok(Some(told)) => (Some(told.number), told.command.clone(), Some(told.text.clone())),
         Err(reason) => (None, None, Some(format!("can't be checked: {reason}"))),
     };
-    let (request, on_command_line) = (form.text(), form.on_line);
-    let gpu_hours = hours(seconds);
     Some(Asked {
         user,
         account,
         qos,
         partition,
-        request,
-        on_command_line,
+        request: form.text(),
+        on_command_line: form.on_line,
         jobs,
-        gpu_hours,
+        gpu_hours: hours(seconds),
         number,
         command,
         told,

@@ -1,5 +1,7 @@
 //! The report as text for people, and as CSV for a spreadsheet.
 
+use serde::Serialize;
+
 use super::report::{Asked, Exceeded, OfLimit, Report, Sums};
 use gpushare_history::hours::text as number;
 use gpushare_period::second;
@@ -101,52 +103,37 @@ fn row(asked: &Asked) -> Vec<String> {
 pub fn requests_csv(report: &Report) -> String {
     let head = "owner_kind,owner,field,gpu_type,limit,of,user,account,qos,partition,request,on_command_line,jobs,\
                 gpu_hours,number,command";
-    let row = |limit: &OfLimit, over: &Exceeded, asked: &Asked| {
-        let of = over.of.clone().unwrap_or_default();
-        [
-            limit_columns(limit),
-            vec![of, asked.user.clone(), asked.account.clone(), asked.qos.clone(), asked.partition.clone()],
-            vec![
-                asked.request.clone(),
-                asked.on_command_line.to_string(),
-                asked.jobs.to_string(),
-                asked.gpu_hours.to_string(),
-                asked.number.unwrap_or_default().to_owned(),
-                asked.command.clone().unwrap_or_default(),
-            ],
-        ]
-        .concat()
-    };
-    let rows =
-        all(report).flat_map(|(limit, over)| over.requests.iter().map(move |asked| row(limit, over, asked)));
-    csv::text(head, rows)
+    each(report, head, |over| &over.requests)
 }
 
 /// One line for each time during which a limit was exceeded.
 pub fn times_csv(report: &Report) -> String {
-    let row = |limit: &OfLimit, over: &Exceeded, at: usize| {
-        let of = over.of.clone().unwrap_or_default();
-        let time = over
-            .intervals
-            .get(at)
-            .map(|one| vec![one.start.clone(), one.end.clone(), one.most_held.to_string()]);
-        [limit_columns(limit), vec![of], time.unwrap_or_default()].concat()
-    };
-    let rows =
-        all(report).flat_map(|(limit, over)| (0..over.intervals.len()).map(move |at| row(limit, over, at)));
-    csv::text("owner_kind,owner,field,gpu_type,limit,of,start,end,most_held", rows)
+    let head = "owner_kind,owner,field,gpu_type,limit,of,start,end,most_held";
+    each(report, head, |over| &over.intervals)
 }
 
-fn all(report: &Report) -> impl Iterator<Item = (&OfLimit, &Exceeded)> {
-    report.limits.iter().flat_map(|limit| limit.over.iter().map(move |over| (limit, over)))
+/// A line: the limit, who exceeded it, and one request or time.
+#[derive(Serialize)]
+struct Row<'r, T> {
+    owner_kind: &'r str,
+    owner: &'r str,
+    field: &'r str,
+    gpu_type: &'r str,
+    limit: u32,
+    of: Option<&'r str>,
+    #[serde(flatten)]
+    one: &'r T,
 }
 
-fn limit_columns(limit: &OfLimit) -> Vec<String> {
-    vec![
-        limit.owner_kind.to_owned(),
-        limit.owner.clone(),
-        limit.field.to_owned(),
-        limit.gpu_type.clone(),
-        limit.limit.to_string(),
-    ]
+fn each<T: Serialize>(report: &Report, head: &str, all: impl Fn(&Exceeded) -> &[T]) -> String {
+    let mut rows = Vec::new();
+    for (limit, over) in
+        report.limits.iter().flat_map(|limit| limit.over.iter().map(move |over| (limit, over)))
+    {
+        let OfLimit { owner_kind, owner, field, gpu_type, limit, .. } = limit;
+        let of = over.of.as_deref();
+        let row = |one| Row { owner_kind, owner, field, gpu_type, limit: *limit, of, one };
+        rows.extend(all(over).iter().map(row));
+    }
+    csv::of(head, rows.into_iter())
 }

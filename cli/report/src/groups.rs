@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use gpushare_qos::config::value::Value;
-use gpushare_qos::config::{Burst, ManagedQos, Members, lending};
+use gpushare_qos::config::{Burst, ManagedQos, lending};
 use gpushare_qos::state::{self, Qos};
 use gpushare_slurm_run::run;
 use gpushare_slurm_text::limits::{self, Associations};
@@ -172,17 +172,5 @@ pub fn owned<'t>(limits: impl Iterator<Item = (&'t str, u64)>) -> Vec<(String, u
 }
 
 fn record(name: String, group: &Group, burst: Option<Burst>, burst_of: Option<String>) -> ManagedQos {
-    ManagedQos {
-        line: 0,
-        name,
-        members: Members::Unsaid,
-        gpus: group.owned.clone(),
-        settings: BTreeMap::new(),
-        keeps_to_its_types: false,
-        is_last: false,
-        unruled: Vec::new(),
-        old_names: Vec::new(),
-        burst,
-        burst_of,
-    }
+    ManagedQos { name, gpus: group.owned.clone(), burst, burst_of, ..ManagedQos::default() }
 }

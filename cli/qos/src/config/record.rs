@@ -19,7 +19,7 @@ use super::field::{Field, OldName};
 use super::value::{self, Settings, Value, is_name, written};
 
 /// A QOS that gpushare.conf defines.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ManagedQos {
     /// Its line in gpushare.conf, counted from 1.
     pub line: usize,
@@ -279,13 +279,11 @@ impl Draft {
             members,
             gpus: self.gpus,
             settings: self.settings,
-            // The other lines of the file decide this.
-            keeps_to_its_types: false,
-            unruled: Vec::new(),
             is_last: self.is_last,
             old_names: self.old_names,
             burst,
-            burst_of: None,
+            // The other lines of the file decide the rest.
+            ..ManagedQos::default()
         }))
     }
 }
