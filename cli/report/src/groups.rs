@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use gpushare_qos::config::value::Value;
+use gpushare_qos::config::value;
 use gpushare_qos::config::{Burst, ManagedQos, lending};
 use gpushare_qos::state::{self, Qos};
 use gpushare_slurm_run::run;
@@ -131,17 +131,12 @@ impl Database {
     fn qos(&self, name: &str) -> Option<Group> {
         let (name, qos) = self.qoses.iter().find(|(known, _)| known.eq_ignore_ascii_case(name))?;
         // Percentages are no numbers.
-        let flags = qos.settings.get("Flags");
-        let is_relative = matches!(flags, Some(Value::Words(words)) if words.contains("Relative"));
-        let limits = match qos.settings.get("GrpTRES") {
-            Some(Value::Tres(limits)) if !is_relative => {
-                owned(limits.iter().map(|(tres, count)| (tres.as_str(), *count)))
-            }
-            _ => Vec::new(),
-        };
+        let is_relative = value::names(&qos.settings, "Flags").contains("Relative");
+        let limits = value::limits(&qos.settings, "GrpTRES").iter().filter(|_| !is_relative);
+        let owned = owned(limits.map(|(tres, count)| (tres.as_str(), *count)));
         let burst = Some(lending::name(name)).filter(|burst| self.is_burst(burst));
         let is_ours = qos.owner().is_some();
-        Some(Group { of: Of::Qos, name: name.clone(), owned: limits, burst, is_ours })
+        Some(Group { of: Of::Qos, name: name.clone(), owned, burst, is_ours })
     }
 
     fn account(&self, name: &str) -> Option<Group> {
