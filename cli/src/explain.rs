@@ -165,11 +165,7 @@ fn judge(words: &[Vec<u8>], user: Option<&str>, conf: Option<&Path>) -> Result<A
     let Config { policy, qoses, .. } = local::config(conf)?.unwrap_or_default();
     let snapshot = Snapshot::default();
     let settings = snapshot.settings()?;
-    if settings
-        .list("SelectTypeParameters")
-        .iter()
-        .any(|word| word.eq_ignore_ascii_case("ENFORCE_BINDING_GRES"))
-    {
+    if settings.has("SelectTypeParameters", "ENFORCE_BINDING_GRES") {
         job.enforce_binding_by_default();
     }
     let cluster = Some(settings.get("ClusterName")).filter(|name| !name.is_empty());

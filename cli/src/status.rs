@@ -13,7 +13,7 @@ mod json;
 mod table;
 mod write;
 
-use cluster::{Cluster, Places};
+use cluster::Places;
 pub(crate) use cluster::{collected, is_usable};
 use error::StatusError;
 use gpushare_machine::local;
@@ -106,13 +106,12 @@ impl Wanted {
 }
 
 /// What to show, for this node or for the cluster.
-struct Question<'a> {
+struct Question {
     /// `None` for this node.
     places: Option<Places>,
     wanted: Wanted,
     view: Option<View>,
     style: Style,
-    arguments: &'a Arguments,
 }
 
 /// The text to print.
@@ -121,22 +120,25 @@ struct Question<'a> {
 /// The ledger can't be read, Slurm can't be asked, or there is no such node, partition or column.
 pub fn run(arguments: &Arguments) -> Result<String, StatusError> {
     let colour = colours(arguments.color) && !arguments.parsable;
-    let question = Question::read(arguments)?;
-    let Question { view, style, .. } = &question;
-    let (text, complaints) = match &question.places {
+    let conf = arguments.conf.as_deref();
+    let Question { places, wanted, view, style } = Question::read(arguments)?;
+    let (text, complaints) = match places {
         Some(places) => {
-            let cluster = question.cluster(places)?;
+            let cluster = cluster::gather(&places, &wanted, arguments.collected.as_deref(), conf)?;
             let text = match arguments.json {
                 true => gpushare_terminal::json::text(&cluster),
-                false => columns::text(&cluster::write::lines(&cluster, *view, style)?, colour),
+                false => columns::text(&cluster::write::lines(&cluster, view, &style)?, colour),
             };
             (text, cluster.complaints)
         }
         None => {
-            let status = question.node()?;
+            let mut status = local::gather(conf)?;
+            if wanted.is_some() {
+                status.keep_jobs(|job, user, user_id| wanted.has(job, user, Some(user_id)));
+            }
             let text = match arguments.json {
                 true => gpushare_terminal::json::text(&json::object(&status)),
-                false => columns::text(&write::lines(&status, *view, style)?, colour),
+                false => columns::text(&write::lines(&status, view, &style)?, colour),
             };
             (text, status.complaints)
         }
@@ -145,8 +147,8 @@ pub fn run(arguments: &Arguments) -> Result<String, StatusError> {
     Ok(text)
 }
 
-impl Question<'_> {
-    fn read(arguments: &Arguments) -> Result<Question<'_>, StatusError> {
+impl Question {
+    fn read(arguments: &Arguments) -> Result<Question, StatusError> {
         let mut hosts = arguments.hosts.clone();
         hosts.extend(arguments.nodes.clone().filter(|list| !list.is_empty()));
         let partitions = arguments.partition.clone();
@@ -170,21 +172,7 @@ impl Question<'_> {
                 noheader: arguments.noheader,
                 parsable: arguments.parsable,
             },
-            arguments,
         })
-    }
-
-    fn cluster(&self, places: &Places) -> Result<Cluster, StatusError> {
-        let Arguments { collected, conf, .. } = self.arguments;
-        cluster::gather(places, &self.wanted, collected.as_deref(), conf.as_deref())
-    }
-
-    fn node(&self) -> Result<local::Status, StatusError> {
-        let mut status = local::gather(self.arguments.conf.as_deref())?;
-        if self.wanted.is_some() {
-            status.keep_jobs(|job, user, user_id| self.wanted.has(job, user, Some(user_id)));
-        }
-        Ok(status)
     }
 }
 

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use gpushare_history::usage::Row;
 use gpushare_period::Period;
-use gpushare_slurm_text::sacct;
+use gpushare_slurm_text::{sacct, text};
 use indexmap::IndexSet;
 
 use super::job::Open;
@@ -202,7 +202,6 @@ impl<'s> Collector<'s> {
     }
 
     fn who(&mut self, row: &Row) -> u32 {
-        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         let who = Who { user: text(row.user), account: text(row.account), qos: text(row.qos) };
         index(self.whos.insert_full(who).0)
     }

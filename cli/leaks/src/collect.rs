@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use indexmap::IndexSet;
 
 use super::form::Form;
-use gpushare_slurm_text::Kind;
+use gpushare_slurm_text::{Kind, text};
 
 use super::limits::Limits;
 use super::nodes::Nodes;
@@ -150,10 +150,6 @@ impl<'l> Collector<'l> {
         let [user, account, qos, partition] = [job.user, job.account, job.qos, job.partition].map(text);
         index(self.causes.insert_full(Cause { user, account, qos, partition, form }).0)
     }
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
 }
 
 /// Memory can't hold more items than a u32 counts.
