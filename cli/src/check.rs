@@ -6,7 +6,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use clap::Args;
+use clap::{Args, ColorChoice};
 use gpushare::config::{LoadError, last_good::host_name};
 use gpushare::text::{hostlist, print::counted};
 use gpushare_machine::config::Config;
@@ -19,7 +19,6 @@ use crate::slurm::{self, Reach, SENT, Slurm};
 use gpushare_terminal::{Answer, json};
 
 use crate::qos;
-use crate::status::Color;
 
 mod cluster;
 mod daemon;
@@ -67,7 +66,7 @@ pub struct Arguments {
     /// Colors: auto (on a terminal, unless NO_COLOR is set), always or never
     #[arg(long, value_name = "WHEN", value_enum, hide_possible_values = true, default_value = "auto")]
     #[arg(hide_default_value = true)]
-    color: Color,
+    color: ColorChoice,
     /// All of it as one JSON object
     #[arg(long)]
     json: bool,
@@ -104,7 +103,7 @@ gpushare::errors! {
         NoList(list: String) => "'{list}' is not a list of nodes, such as n[1-3],gpu1";
         Stdin(error: io::Error) => "standard input: {error}";
         Collected(path: PathBuf, error: io::Error) => "{}: {error}", path.display();
-    } from { Load(LoadError), Json(serde_json::Error) }
+    } from { Load(LoadError) }
 }
 
 /// Runs the checks.
@@ -114,7 +113,7 @@ gpushare::errors! {
 pub fn run(arguments: &Arguments, also: rules::Also) -> Result<Answer, CheckError> {
     let slurm_conf = slurm::conf();
     if let Some(wanted) = arguments.slurm {
-        return Ok(answer(&plugins::for_another(wanted, &slurm_conf)?, arguments, None)?);
+        return Ok(answer(&plugins::for_another(wanted, &slurm_conf)?, arguments, None));
     }
     let conf = arguments.conf.as_deref();
     let (mut findings, config) = rules::read(conf, &slurm_conf, also)?;
@@ -126,7 +125,7 @@ pub fn run(arguments: &Arguments, also: rules::Also) -> Result<Answer, CheckErro
         };
         let wrong = findings.iter().map(fleet::Line::of).filter(|line| line.status == "wrong");
         let fleet = fleet::Fleet { here: wrong.collect(), ..nodes::gather(list, &way, &config)? };
-        let text = if arguments.json { json::text(&fleet)? } else { fleet.text(form(arguments)) };
+        let text = if arguments.json { json::text(&fleet) } else { fleet.text(form(arguments)) };
         return Ok(Answer { text, status: u8::from(!fleet.is_right()) });
     }
     let scope = if arguments.node_report { Scope::Machine } else { Scope::All };
@@ -136,27 +135,22 @@ pub fn run(arguments: &Arguments, also: rules::Also) -> Result<Answer, CheckErro
     rules::say_once(&mut findings);
     let facts = || machine::here(conf, &slurm_conf, &look.slurm.settings);
     if arguments.node_report {
-        let report =
-            fleet::Report { machine: facts(), findings: findings.iter().map(fleet::Line::of).collect() };
-        return Ok(Answer::from(json::line(&report)?));
+        return Ok(Answer::from(json::line(&fleet::Report::of(facts(), &findings))));
     }
     let reached = look.reach.slurmctld.is_ok() && look.reach.slurmdbd.is_ok();
-    let answer = answer(&findings, arguments, arguments.json.then(facts).as_ref())?;
+    let answer = answer(&findings, arguments, arguments.json.then(facts));
     Ok(if reached { answer } else { Answer { status: 2, ..answer } })
 }
 
-fn answer(
-    findings: &[Finding],
-    arguments: &Arguments,
-    machine: Option<&machine::Machine>,
-) -> serde_json::Result<Answer> {
+fn answer(findings: &[Finding], arguments: &Arguments, machine: Option<machine::Machine>) -> Answer {
     let wrong = findings.iter().any(|finding| matches!(finding.status, Status::Wrong(_)));
-    let text = if arguments.json {
-        finding::json(findings, machine)?
-    } else {
-        finding::lines(findings, form(arguments))
+    let lines = || findings.iter().map(fleet::Line::of).collect::<Vec<_>>();
+    let text = match machine {
+        Some(machine) => json::text(&fleet::Report::of(machine, findings)),
+        None if arguments.json => json::text(&serde_json::json!({"findings": lines()})),
+        None => finding::lines(findings, form(arguments)),
     };
-    Ok(Answer { text, status: u8::from(wrong) })
+    Answer { text, status: u8::from(wrong) }
 }
 
 fn form(&Arguments { all, quiet, color, .. }: &Arguments) -> Form {

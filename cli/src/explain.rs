@@ -32,8 +32,7 @@ use gpushare_machine::local;
 use gpushare_slurm_run::Snapshot;
 use gpushare_slurm_run::run::ask;
 use gpushare_slurm_text::version::Release;
-use gpushare_terminal::Answer;
-use gpushare_terminal::FileError;
+use gpushare_terminal::{Answer, FileError, notes};
 use job::{Beyond, JobId};
 use script::{LONGEST, ScriptError};
 
@@ -166,16 +165,12 @@ fn judge(words: &[Vec<u8>], user: Option<&str>, conf: Option<&Path>) -> Result<A
     let Config { policy, qoses, .. } = local::config(conf)?.unwrap_or_default();
     let snapshot = Snapshot::default();
     let settings = snapshot.settings()?;
-    if settings
-        .list("SelectTypeParameters")
-        .iter()
-        .any(|word| word.eq_ignore_ascii_case("ENFORCE_BINDING_GRES"))
-    {
+    if settings.has("SelectTypeParameters", "ENFORCE_BINDING_GRES") {
         job.enforce_binding_by_default();
     }
     let cluster = Some(settings.get("ClusterName")).filter(|name| !name.is_empty());
     let cluster = cluster.ok_or(ExplainError::NoCluster)?;
-    if job.clusters.as_ref().is_some_and(|names| names != cluster.as_bytes()) {
+    if job.text("clusters").is_some_and(|names| names != cluster.as_bytes()) {
         return Err(ExplainError::OtherCluster(cluster.to_owned()));
     }
     let own = user.is_none();
@@ -222,7 +217,7 @@ fn judge(words: &[Vec<u8>], user: Option<&str>, conf: Option<&Path>) -> Result<A
             wording::accepted((&request, &policy, &database, &acceptance), refused, &notes)
         }
         Verdict::Refuse(refusal) => {
-            let text = message::refusal(&refusal) + "\n" + &wording::notes(&outlook::plugins(settings));
+            let text = message::refusal(&refusal) + "\n" + &notes(&outlook::plugins(settings));
             Answer { text, status: 1 }
         }
     })

@@ -20,10 +20,9 @@ use gpushare_slurm_text::{Snapshot, State, limits};
 use gpushare_machine::textfile::{self, TextfileError};
 use gpushare_slurm_run::ProgramError;
 use gpushare_slurm_text::version::ReleaseError;
-use gpushare_terminal::complain;
+use gpushare_terminal::{Answer, complain, json};
 
 use gpushare_machine::local;
-use gpushare_terminal::{Answer, json};
 
 mod act;
 mod ask;
@@ -65,23 +64,14 @@ gpushare::errors! {
     /// Why it couldn't look.
     #[derive(Debug)]
     pub enum GuardError {
-        Conf(error: LoadError) => "{error}";
-        Program(error: ProgramError) => "{error}";
         /// A command succeeded, and printed something that it never prints.
         Odd { program: &'static str, said: String } =>
             "what {program} printed can't be read, so nothing is checked: '{}'", said.escape_debug();
         /// It must see all jobs to act.
         NotAll(user: u32) =>
             "--act: Slurm may hide jobs from user {user}; run it as root or SlurmUser";
-        Release(error: ReleaseError) => "{error}";
-        Out(error: TextfileError) => "{error}";
-        Json(error: serde_json::Error) => "JSON: {error}";
-    }
-}
-
-impl From<ProgramError> for GuardError {
-    fn from(error: ProgramError) -> GuardError {
-        GuardError::Program(error)
+    } from {
+        Conf(LoadError), Program(ProgramError), Release(ReleaseError), Out(TextfileError)
     }
 }
 
@@ -104,7 +94,7 @@ pub fn run(arguments: &Arguments) -> Result<Answer, GuardError> {
         return waiting::run(conf, arguments.json);
     }
     if let Some(out) = &arguments.out {
-        textfile::check_name(out).map_err(GuardError::Out)?;
+        textfile::check_name(out)?;
     }
     let report = report(arguments);
     // What was done is said, even if the metrics can't be written.
@@ -121,11 +111,7 @@ pub fn run(arguments: &Arguments) -> Result<Answer, GuardError> {
         complain(error);
     }
     let report = report?;
-    let text = if arguments.json {
-        json::text(&write::object(&report)).map_err(GuardError::Json)?
-    } else {
-        write::text(&report)
-    };
+    let text = if arguments.json { json::text(&write::object(&report)) } else { write::text(&report) };
     // On a machine without node_exporter its directory is missing: the check is none the worse for that.
     let failed = unwritten
         .is_some_and(|error| !matches!(&error, TextfileError::Write(_, why) if why.kind() == NotFound));
@@ -156,7 +142,7 @@ fn report(arguments: &Arguments) -> Result<Report, GuardError> {
 }
 
 fn config(conf: Option<&Path>) -> Result<Config, GuardError> {
-    Ok(local::config(conf).map_err(GuardError::Conf)?.unwrap_or_default())
+    Ok(local::config(conf)?.unwrap_or_default())
 }
 
 /// Asks Slurm. Only root and SlurmUser see all jobs in every cluster; others may look, but not act.

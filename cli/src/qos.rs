@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use clap::{Args, Subcommand};
 use gpushare_qos::{Plan, table};
 
+use gpushare_terminal::json::text as to_text;
 use gpushare_terminal::print;
 
 mod apply;
@@ -104,7 +105,7 @@ pub fn run(arguments: &Arguments) -> Result<u8, QosError> {
             // Not every user may see it.
             let missed = site::missed().ok().flatten();
             if *json {
-                print(&json::plan(&plan, missed.as_deref())?)?;
+                print(&to_text(&json::plan(&plan, missed.as_deref())))?;
             } else {
                 print(&write::plan(&plan))?;
                 if let Some(missed) = missed {
@@ -131,13 +132,13 @@ pub fn run(arguments: &Arguments) -> Result<u8, QosError> {
         }
         Command::Show { names, json } => {
             let shown = show::show(conf, names)?;
-            print(&if *json { json::shown(&shown)? } else { show::text(&shown) })?;
+            print(&if *json { to_text(&serde_json::json!({"qoses": shown})) } else { show::text(&shown) })?;
             Ok(0)
         }
         Command::Docs { markdown, json, .. } => {
             let (_, qoses) = site::qoses(conf)?;
             let table = match (markdown, json) {
-                (_, true) => json::docs(&qoses)?,
+                (_, true) => to_text(&json::docs(&qoses)),
                 (true, _) => table::markdown(&qoses),
                 (..) => table::plain(&qoses),
             };

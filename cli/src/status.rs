@@ -5,7 +5,7 @@
 use std::io::IsTerminal;
 use std::path::PathBuf;
 
-use clap::{Args, ValueEnum};
+use clap::{Args, ColorChoice};
 
 pub(crate) mod cluster;
 mod error;
@@ -13,12 +13,11 @@ mod json;
 mod table;
 mod write;
 
-use cluster::{Cluster, Places};
+use cluster::Places;
 pub(crate) use cluster::{collected, is_usable};
 use error::StatusError;
 use gpushare_machine::local;
-use gpushare_terminal::columns::{self, Line};
-use gpushare_terminal::complain;
+use gpushare_terminal::{columns, complain};
 use table::Style;
 
 /// The command line of `gpushare status`.
@@ -68,9 +67,9 @@ pub struct Arguments {
     #[arg(long)]
     json: bool,
     /// Colors: auto (on a terminal, unless NO_COLOR is set), always or never
-    #[arg(long, value_name = "WHEN", value_enum, default_value_t = Color::Auto)]
+    #[arg(long, value_name = "WHEN", value_enum, default_value_t = ColorChoice::Auto)]
     #[arg(hide_default_value = true, hide_possible_values = true)]
-    color: Color,
+    color: ColorChoice,
     /// The node's rules [default: gpushare.conf beside slurm.conf, else /etc/slurm/gpushare.conf]
     #[arg(long, value_name = "PATH")]
     conf: Option<PathBuf>,
@@ -107,28 +106,12 @@ impl Wanted {
 }
 
 /// What to show, for this node or for the cluster.
-struct Question<'a> {
+struct Question {
     /// `None` for this node.
     places: Option<Places>,
     wanted: Wanted,
     view: Option<View>,
     style: Style,
-    arguments: &'a Arguments,
-}
-
-/// When to use colours.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Color {
-    Auto,
-    Always,
-    Never,
-}
-
-/// What there is to print.
-struct Look {
-    lines: Vec<Line>,
-    /// Texts about what could not be read.
-    complaints: Vec<String>,
 }
 
 /// The text to print.
@@ -136,20 +119,36 @@ struct Look {
 /// # Errors
 /// The ledger can't be read, Slurm can't be asked, or there is no such node, partition or column.
 pub fn run(arguments: &Arguments) -> Result<String, StatusError> {
-    let colour = colours(arguments.color);
-    let question = Question::read(arguments)?;
-    if arguments.json {
-        let (text, complaints) = question.json()?;
-        complaints.iter().for_each(complain);
-        return Ok(text);
-    }
-    let Look { lines, complaints } = question.look()?;
+    let colour = colours(arguments.color) && !arguments.parsable;
+    let conf = arguments.conf.as_deref();
+    let Question { places, wanted, view, style } = Question::read(arguments)?;
+    let (text, complaints) = match places {
+        Some(places) => {
+            let cluster = cluster::gather(&places, &wanted, arguments.collected.as_deref(), conf)?;
+            let text = match arguments.json {
+                true => gpushare_terminal::json::text(&cluster),
+                false => columns::text(&cluster::write::lines(&cluster, view, &style)?, colour),
+            };
+            (text, cluster.complaints)
+        }
+        None => {
+            let mut status = local::gather(conf)?;
+            if wanted.is_some() {
+                status.keep_jobs(|job, user, user_id| wanted.has(job, user, Some(user_id)));
+            }
+            let text = match arguments.json {
+                true => gpushare_terminal::json::text(&json::object(&status)),
+                false => columns::text(&write::lines(&status, view, &style)?, colour),
+            };
+            (text, status.complaints)
+        }
+    };
     complaints.iter().for_each(complain);
-    Ok(columns::text(&lines, colour && !arguments.parsable))
+    Ok(text)
 }
 
-impl Question<'_> {
-    fn read(arguments: &Arguments) -> Result<Question<'_>, StatusError> {
+impl Question {
+    fn read(arguments: &Arguments) -> Result<Question, StatusError> {
         let mut hosts = arguments.hosts.clone();
         hosts.extend(arguments.nodes.clone().filter(|list| !list.is_empty()));
         let partitions = arguments.partition.clone();
@@ -173,51 +172,17 @@ impl Question<'_> {
                 noheader: arguments.noheader,
                 parsable: arguments.parsable,
             },
-            arguments,
         })
-    }
-
-    fn cluster(&self, places: &Places) -> Result<Cluster, StatusError> {
-        let Arguments { collected, conf, .. } = self.arguments;
-        cluster::gather(places, &self.wanted, collected.as_deref(), conf.as_deref())
-    }
-
-    fn node(&self) -> Result<local::Status, StatusError> {
-        let mut status = local::gather(self.arguments.conf.as_deref())?;
-        if self.wanted.is_some() {
-            status.keep_jobs(|job, user, user_id| self.wanted.has(job, user, Some(user_id)));
-        }
-        Ok(status)
-    }
-
-    fn look(&self) -> Result<Look, StatusError> {
-        if let Some(places) = &self.places {
-            let cluster = self.cluster(places)?;
-            let lines = cluster::write::lines(&cluster, self.view, &self.style)?;
-            return Ok(Look { lines, complaints: cluster.complaints });
-        }
-        let status = self.node()?;
-        let lines = write::lines(&status, self.view, &self.style)?;
-        Ok(Look { lines, complaints: status.complaints })
-    }
-
-    fn json(&self) -> Result<(String, Vec<String>), StatusError> {
-        if let Some(places) = &self.places {
-            let cluster = self.cluster(places)?;
-            return Ok((gpushare_terminal::json::text(&cluster)?, cluster.complaints));
-        }
-        let status = self.node()?;
-        Ok((json::text(&status)?, status.complaints))
     }
 }
 
 /// <https://no-color.org>: it counts if set and not empty. A dumb terminal has no colours.
-pub(crate) fn colours(color: Color) -> bool {
+pub(crate) fn colours(color: ColorChoice) -> bool {
     let set = |name| std::env::var_os(name).filter(|value| !value.is_empty());
     match color {
-        Color::Always => true,
-        Color::Never => false,
-        Color::Auto => {
+        ColorChoice::Always => true,
+        ColorChoice::Never => false,
+        ColorChoice::Auto => {
             let is_able = set("TERM").is_some_and(|term| term != "dumb");
             set("NO_COLOR").is_none() && is_able && std::io::stdout().is_terminal()
         }

@@ -54,6 +54,7 @@ pub struct Sum {
 }
 
 /// Sums lines one by one.
+#[derive(Default)]
 pub struct Collector {
     pub period: Period,
     pub forms: HashMap<Form, Sum>,
@@ -69,15 +70,7 @@ pub struct Collector {
 
 impl Collector {
     pub fn new(period: Period) -> Collector {
-        Collector {
-            period,
-            forms: HashMap::new(),
-            evidence: Evidence::new(period),
-            unreadable: 0,
-            unreadable_accepted: 0,
-            timeless: 0,
-            single: VecDeque::new(),
-        }
+        Collector { period, evidence: Evidence::new(period), ..Collector::default() }
     }
 
     /// Takes any line of slurmctld's log.

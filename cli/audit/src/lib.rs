@@ -32,12 +32,11 @@ use evidence::{Doubt, Loaded};
 use files::LogFile;
 use gpushare_machine::local;
 use gpushare_period::{Period, PeriodError};
-use gpushare_slurm_run::file::ConfFile;
-use gpushare_slurm_run::{self as slurm, ProgramError};
+use gpushare_slurm_run as slurm;
+use gpushare_slurm_run::file::{ConfFile, NoSettings};
 use gpushare_slurm_text::Settings;
 use gpushare_slurm_text::settings::is_plugin;
-use gpushare_terminal::FileError;
-use gpushare_terminal::{Answer, json};
+use gpushare_terminal::{Answer, FileError, json};
 use moment::Clock;
 use report::Report;
 
@@ -79,8 +78,6 @@ gpushare::errors! {
         Syslog =>
             "SlurmctldLogFile is not set, so slurmctld's lines are in the journal or syslog: run 'journalctl -u \
              slurmctld -o short-iso | gpushare audit -'";
-        /// Neither slurmctld nor slurm.conf provides the settings.
-        NoSettings(asked: ProgramError, read: FileError) => "{asked}; {read}";
         NoLog(why: Box<AuditError>) =>
             "{why}. Run this on the controller as root or SlurmUser, or name a log that you can read";
         NoCounts(why: Box<AuditError>, path: PathBuf) =>
@@ -88,7 +85,7 @@ gpushare::errors! {
         Counts(why: Box<AuditError>, path: PathBuf, error: io::Error) =>
             "{why}; RefusalCounts={}: {error}", path.display();
     } from {
-        Period(PeriodError), Load(LoadError), File(FileError), Doubt(Doubt), Json(serde_json::Error),
+        Period(PeriodError), Load(LoadError), File(FileError), Doubt(Doubt), Settings(NoSettings),
     }
 }
 
@@ -142,7 +139,7 @@ pub fn run(arguments: &Arguments) -> Result<Answer, AuditError> {
     }
     let text = match (arguments.csv, arguments.json) {
         (true, _) => text::csv(&report),
-        (_, true) => json::text(&report)?,
+        (_, true) => json::text(&report),
         _ => text::lines(&report),
     };
     Ok(Answer { text, status: u8::from(report.would_be_refused > 0) })
@@ -194,10 +191,8 @@ fn settings() -> (Result<Settings, AuditError>, Loaded) {
         }
         Err(asked) => {
             let loaded = Loaded::Unknown(asked.to_string());
-            let conf = ConfFile::read_whole(&slurm::conf());
-            let settings =
-                conf.map(|conf| conf.settings()).map_err(|read| AuditError::NoSettings(asked, read));
-            (settings, loaded)
+            let conf = ConfFile::instead(&slurm::conf(), asked);
+            (conf.map(|conf| conf.settings()).map_err(AuditError::Settings), loaded)
         }
     }
 }

@@ -3,10 +3,8 @@
 use gpushare::text::print::counted;
 
 use super::report::{Asked, Report};
-use gpushare_period::{day, text, zone};
-use gpushare_terminal::clean;
-use gpushare_terminal::columns::{self, Side, Span};
-use gpushare_terminal::csv;
+use gpushare_period::day;
+use gpushare_terminal::{Table, clean, csv, notes};
 
 /// How many requests are shown; --csv and --json have all.
 const SHOWN: usize = 50;
@@ -18,22 +16,13 @@ pub fn lines(report: &Report) -> String {
         out += &format!(" of {}", clean(&report.cluster));
     }
     if let Some(period) = report.period {
-        out += &format!(", {} to {} ({})", text(period.start), text(period.end), zone(period.end));
+        out += &format!(", {period}");
     }
     out += &format!("\n\n{}", summary(report));
-    let (shown, more) = report.requests.split_at(report.requests.len().min(SHOWN));
-    if !shown.is_empty() {
-        out += &format!("\n{}", table(report, shown));
+    if !report.requests.is_empty() {
+        out += &format!("\n{}", table(report).text("  ", SHOWN, "--csv and --json"));
     }
-    if !more.is_empty() {
-        out += &format!("  and {} more, in --csv and --json\n", more.len());
-    }
-    out += "\n";
-    out += &format!("read: {}\n", clean(&report.read.join(", ")));
-    for remark in &report.remarks {
-        out += &format!("note: {}\n", clean(remark));
-    }
-    out
+    out + &format!("\nread: {}\n", clean(&report.read.join(", "))) + &notes(&report.remarks)
 }
 
 /// The sentences above the table.
@@ -68,40 +57,31 @@ fn summary(report: &Report) -> String {
     out
 }
 
-struct Column {
-    head: &'static str,
-    /// Whether the counts have this number too.
-    is_counted: bool,
-    side: Side,
-    word: fn(&Asked) -> String,
-}
-
-const fn column(head: &'static str, is_counted: bool, side: Side, word: fn(&Asked) -> String) -> Column {
-    Column { head, is_counted, side, word }
-}
+/// A column's name, whether the counts have it too, and its word.
+type Column = (&'static str, bool, fn(&Asked) -> String);
 
 const COLUMNS: [Column; 10] = [
-    column("USER", false, Side::Left, user),
-    column("ACCOUNT", false, Side::Left, |one| one.account.clone()),
-    column("ACCEPTED", true, Side::Right, |one| count(one.accepted())),
-    column("REFUSED", true, Side::Right, |one| count(one.refused)),
-    column("EXEMPT", true, Side::Right, |one| count(one.exempt)),
-    column("FIRST", false, Side::Left, |one| {
-        one.times.map_or_else(|| "-".to_owned(), |(first, _)| day(first))
-    }),
-    column("LAST", false, Side::Left, |one| one.times.map_or_else(|| "-".to_owned(), |(_, last)| day(last))),
-    column("JOBS", false, Side::Left, jobs),
-    column("REQUEST", false, Side::Left, |one| one.request.clone()),
-    column("MESSAGE, AND WHAT TO ASK FOR", true, Side::Left, message),
+    ("USER", false, user),
+    ("ACCOUNT", false, |one| one.account.clone()),
+    ("ACCEPTED", true, |one| count(one.accepted())),
+    ("REFUSED", true, |one| count(one.refused)),
+    ("EXEMPT", true, |one| count(one.exempt)),
+    ("FIRST", false, |one| one.times.map_or_else(|| "-".to_owned(), |(first, _)| day(first))),
+    ("LAST", false, |one| one.times.map_or_else(|| "-".to_owned(), |(_, last)| day(last))),
+    ("JOBS", false, jobs),
+    ("REQUEST", false, |one| one.request.clone()),
+    ("MESSAGE, AND WHAT TO ASK FOR", true, message),
 ];
 
-fn table(report: &Report, shown: &[Asked]) -> String {
-    let columns = || COLUMNS.iter().filter(|column| column.is_counted || !report.from_counts);
-    let sides: Vec<_> = columns().map(|column| (column.side, None)).collect();
-    let row = |one: &Asked| columns().map(|column| Span::from((column.word)(one))).collect::<Vec<_>>();
-    let head = columns().map(|column| Span::from(column.head)).collect();
-    let rows = std::iter::once(head).chain(shown.iter().map(row)).collect();
-    columns::aligned(rows, &sides).iter().map(|line| format!("  {}\n", line.render(None, false))).collect()
+fn table(report: &Report) -> Table {
+    let columns = || COLUMNS.iter().filter(|(_, is_counted, _)| *is_counted || !report.from_counts);
+    let numbers = if report.from_counts { 0..3 } else { 2..5 };
+    let row = |one: &Asked| columns().map(|(.., word)| word(one)).collect();
+    Table {
+        head: columns().map(|(name, ..)| *name).collect(),
+        numbers,
+        rows: report.requests.iter().map(row).collect(),
+    }
 }
 
 /// Empty for 0, because zeros would hide the other numbers.
@@ -132,25 +112,5 @@ fn message(one: &Asked) -> String {
 pub fn csv(report: &Report) -> String {
     let head = "user,user_id,account,qos,partition,number,request,instead,jobs,warned,audited,refused,exempt,first,\
                 last,would_be_refused";
-    let row = |one: &Asked| {
-        vec![
-            one.user.clone(),
-            one.user_id.map(|number| number.to_string()).unwrap_or_default(),
-            one.account.clone(),
-            one.qos.clone(),
-            one.partition.clone(),
-            one.number.clone(),
-            one.request.clone(),
-            one.instead.clone().unwrap_or_default(),
-            jobs(one),
-            one.warned.to_string(),
-            one.audited.to_string(),
-            one.refused.to_string(),
-            one.exempt.to_string(),
-            one.first.clone().unwrap_or_default(),
-            one.last.clone().unwrap_or_default(),
-            one.would_be_refused.to_string(),
-        ]
-    };
-    csv::text(head, report.requests.iter().map(row))
+    csv::of(head, report.requests.iter().map(|one| Asked { jobs: vec![jobs(one)], ..one.clone() }))
 }

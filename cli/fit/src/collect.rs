@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, HashMap};
 
 use gpushare_history::usage::Row;
 use gpushare_period::Period;
-use gpushare_slurm_text::sacct;
+use gpushare_slurm_text::{sacct, text};
+use indexmap::IndexSet;
 
 use super::job::Open;
 use super::nodes::Nodes;
@@ -104,13 +105,11 @@ pub struct Collector<'s> {
     current: Option<Open>,
     /// Jobs that had not ended on the days before.
     open: HashMap<(u64, u32), Open>,
-    by_who: HashMap<Who, u32>,
-    by_type: HashMap<String, u32>,
     gpus: HashMap<(u32, u32), Gpu>,
     pub nodes: Nodes,
-    pub whos: Vec<Who>,
+    pub whos: IndexSet<Who>,
     /// GPU types by number, in lowercase; empty if unknown.
-    pub types: Vec<String>,
+    pub types: IndexSet<String>,
     pub runs: Vec<Run>,
     pub places: Vec<Place>,
     pub judged: BTreeMap<Kind, Sum>,
@@ -129,12 +128,10 @@ impl<'s> Collector<'s> {
             day: Period::default(),
             current: None,
             open: HashMap::new(),
-            by_who: HashMap::new(),
-            by_type: HashMap::new(),
             gpus: HashMap::new(),
             nodes,
-            whos: Vec::new(),
-            types: Vec::new(),
+            whos: IndexSet::new(),
+            types: IndexSet::new(),
             runs: Vec::new(),
             places: Vec::new(),
             judged: BTreeMap::new(),
@@ -205,25 +202,12 @@ impl<'s> Collector<'s> {
     }
 
     fn who(&mut self, row: &Row) -> u32 {
-        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         let who = Who { user: text(row.user), account: text(row.account), qos: text(row.qos) };
-        if let Some(found) = self.by_who.get(&who) {
-            return *found;
-        }
-        let number = index(self.whos.len());
-        self.whos.push(who.clone());
-        self.by_who.insert(who, number);
-        number
+        index(self.whos.insert_full(who).0)
     }
 
     fn gres_type(&mut self, name: &str) -> u32 {
-        if let Some(found) = self.by_type.get(name) {
-            return *found;
-        }
-        let number = index(self.types.len());
-        self.types.push(name.to_owned());
-        self.by_type.insert(name.to_owned(), number);
-        number
+        index(self.types.insert_full(name.to_owned()).0)
     }
 
     fn finish(&mut self, job: &Open) {
@@ -322,7 +306,7 @@ impl<'s> Collector<'s> {
         if let Some(found) = self.gpus.get(&(node, gres_type)) {
             return found.clone();
         }
-        let name = self.types.get(gres_type as usize).map_or("", String::as_str);
+        let name = self.types.get_index(gres_type as usize).map_or("", String::as_str);
         let found = self.shares.gpu(self.nodes.get(node).map_or("", |node| &node.name), name);
         self.gpus.insert((node, gres_type), found.clone());
         found

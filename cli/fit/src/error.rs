@@ -1,6 +1,7 @@
 //! Why there is no report.
 
 use gpushare::config::LoadError;
+use gpushare_history::privacy::PrivacyError;
 use gpushare_history::usage::UsageError;
 use gpushare_period::{Period, PeriodError, text};
 use gpushare_slurm_run::ProgramError;
@@ -11,9 +12,6 @@ gpushare::errors! {
     #[derive(Debug)]
     pub enum FitError {
         NoSacct(error: ProgramError) => "{error}; run it where Slurm's commands are";
-        NotAll { user: String, private: &'static str } =>
-            "slurmdbd.conf has PrivateData={private}, so '{user}' sees only some of it; run this as root, or as a user \
-             with AdminLevel=Operator";
         NoJobs(period: Period) =>
             "accounting has no job that had GPUs from {} to {}: choose --start and --end. AccountingStorageTRES must \
              have had gres/gpu when they ran, and slurmdbd may have purged them", text(period.start), text(period.end);
@@ -26,6 +24,6 @@ gpushare::errors! {
             value.escape_debug();
     } from {
         Usage(UsageError), Program(ProgramError), Period(PeriodError), Release(ReleaseError), Load(LoadError),
-        Json(serde_json::Error)
+        Privacy(PrivacyError)
     }
 }

@@ -10,10 +10,9 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueHint};
-use gpushare_history::privacy::{self, Sees};
 use gpushare_history::progress::Progress;
-use gpushare_history::stream;
 use gpushare_history::usage::{self, Row, USED};
+use gpushare_history::{privacy, stream};
 use gpushare_machine::local;
 use gpushare_period::Period;
 use gpushare_slurm_run::{self as slurm, run as programs};
@@ -81,11 +80,7 @@ pub fn run(arguments: &Arguments) -> Result<Answer, FitError> {
         Period::parse(arguments.start.as_deref(), arguments.end.as_deref(), gpushare_period::now(), DAYS)?;
     let version = programs::ask("sacct", &["--version"]).map_err(FitError::NoSacct)?;
     let mut remarks = remarks(&shares);
-    match privacy::of_this_user(Release::parse(&version)?)? {
-        Sees::All => {}
-        Sees::Perhaps(remark) => remarks.push(remark),
-        Sees::Some { user, private } => return Err(FitError::NotAll { user, private }),
-    }
+    remarks.extend(privacy::of_this_user(Release::parse(&version)?)?);
     let asked = slurm::ask("scontrol", &["show", "config"])
         .and_then(|config| Ok((config, slurm::ask("scontrol", &["-a", "-o", "show", "node"])?)));
     let (config, nodes) = asked.unwrap_or_else(|error| {
@@ -98,7 +93,7 @@ pub fn run(arguments: &Arguments) -> Result<Answer, FitError> {
     Ok(Answer::from(if arguments.csv {
         text::csv(&report)
     } else if arguments.json {
-        json::text(&report)?
+        json::text(&report)
     } else {
         text::lines(&report)
     }))

@@ -75,7 +75,7 @@ fn start(
     let (mut node, today) = (Node::default(), collected.nodes.get(number).cloned().unwrap_or_default());
     for (name, count) in &today.gpus {
         // A type of which no job had a GPU needs none here.
-        let Some(at) = collected.types.iter().position(|known| known == name) else { continue };
+        let Some(at) = collected.types.get_index_of(name) else { continue };
         let gres_type = u32::try_from(at).unwrap_or(u32::MAX);
         let capacity = collected.gpu(number, gres_type).capacity;
         node.slots.extend((0..*count).map(|_| Slot::new(gres_type, capacity)));

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
+use gpushare_history::hours::of as hours;
 use gpushare_node::choose::PlacementRules;
 use gpushare_node::config::{Overcommit, Packing};
 use gpushare_period::{Period, exact};
@@ -86,13 +87,6 @@ pub struct NotChecked {
     pub gpu_hours: f64,
 }
 
-/// Hours with three decimals.
-pub fn hours(seconds: u64) -> f64 {
-    #[expect(clippy::cast_precision_loss, reason = "seconds of a report are far below 2^53")]
-    let seconds = seconds as f64;
-    (seconds / 3600.0 * 1000.0).round() / 1000.0
-}
-
 /// What was read, summed up and replayed.
 pub fn of(
     cluster: String,
@@ -111,7 +105,7 @@ pub fn of(
     let held: u64 = collected.judged.values().chain(collected.others.values()).map(|sum| sum.seconds).sum();
     let freed = freed(&mut collected, shares, held);
     let Collector { judged, others, whos, types, read, with_gpus, .. } = collected;
-    let name = |gres_type: u32| types.get(gres_type as usize).cloned().unwrap_or_default();
+    let name = |gres_type: u32| types.get_index(gres_type as usize).cloned().unwrap_or_default();
     let total = |wanted: &dyn Fn(&Kind) -> bool| {
         let wanted = judged.iter().filter(|(kind, _)| wanted(kind));
         let (jobs, seconds) =
@@ -136,7 +130,7 @@ pub fn of(
     };
     let mut requests: Vec<Asked> = Vec::new();
     for (kind, sum) in &judged {
-        let who = whos.get(kind.who as usize).cloned().unwrap_or_default();
+        let who = whos.get_index(kind.who as usize).cloned().unwrap_or_default();
         requests.push(Asked {
             user: who.user,
             account: who.account,

@@ -6,7 +6,7 @@ use std::fmt::Write;
 use proptest::prelude::*;
 
 use super::*;
-use report::hours;
+use gpushare_history::hours::of as hours;
 
 const DAY: u32 = 86_400;
 const PERIOD: Period = Period { start: 1_700_000_000, end: 1_700_000_000 + 30 * DAY };

@@ -1,11 +1,10 @@
 //! The report as text for people, and as CSV for a spreadsheet.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 
-use gpushare_period::{text, zone};
-use gpushare_terminal::clean;
-use gpushare_terminal::columns::{self, Side, Span};
-use gpushare_terminal::csv;
+use gpushare_history::hours::text as number;
+use gpushare_terminal::{Table, clean, csv, notes};
 
 use super::report::{Asked, Report};
 
@@ -15,13 +14,7 @@ const SHOWN: usize = 12;
 /// The report as text.
 pub fn lines(report: &Report) -> String {
     let Report { period, fit, checked, .. } = report;
-    let mut out = format!(
-        "{}, {} to {} ({})\n",
-        clean(&report.cluster),
-        text(period.start),
-        text(period.end),
-        zone(period.end)
-    );
+    let mut out = format!("{}, {period}\n", clean(&report.cluster));
     out += &format!(
         "{} jobs read, {} of them with GPUs, for {} GPU-hours\n",
         report.jobs,
@@ -46,21 +39,19 @@ pub fn lines(report: &Report) -> String {
     if fitting().next().is_none() {
         out += "\nno job would have fitted a share\n";
     }
-    if !report.not_checked.is_empty() {
-        let head = ["NOT CHECKED", "JOBS", "GPU-HOURS"].map(str::to_owned).to_vec();
-        let rows = report.not_checked.iter();
-        let rows = rows.map(|one| vec![one.why.to_owned(), one.jobs.to_string(), number(one.gpu_hours)]);
-        out += &aligned(head, rows.collect(), &[Side::Left, Side::Right, Side::Right]);
-    }
-    out += "\n";
-    for remark in &report.remarks {
-        out += &format!("note: {}\n", clean(remark));
-    }
-    out
+    let rows = report.not_checked.iter();
+    let rows = rows.map(|one| vec![one.why.to_owned(), one.jobs.to_string(), number(one.gpu_hours)]);
+    out += &shown(vec!["NOT CHECKED", "JOBS", "GPU-HOURS"], 1..3, rows.collect());
+    out + "\n" + &notes(&report.remarks)
+}
+
+fn shown(head: Vec<&'static str>, numbers: Range<usize>, rows: Vec<Vec<String>>) -> String {
+    let text = Table { head, numbers, rows }.text("  ", SHOWN, "--csv and --json");
+    if text.is_empty() { text } else { format!("\n{text}") }
 }
 
 fn by_share(report: &Report) -> String {
-    let head = ["GPU", "ENOUGH", "MIB", "JOBS", "GPU-HOURS", "AS SHARES", "LOW UTIL"];
+    let head = vec!["GPU", "ENOUGH", "MIB", "JOBS", "GPU-HOURS", "AS SHARES", "LOW UTIL"];
     let rows = report.shares.iter().map(|one| {
         let is_whole = one.units == 0;
         let enough = if is_whole {
@@ -79,12 +70,7 @@ fn by_share(report: &Report) -> String {
             low,
         ]
     });
-    let right = Side::Right;
-    let sides = [Side::Left, Side::Left, right, right, right, right, right];
-    match report.shares.is_empty() {
-        true => String::new(),
-        false => aligned(head.map(str::to_owned).to_vec(), rows.collect(), &sides),
-    }
+    shown(head, 2..7, rows.collect())
 }
 
 /// What one user, or one account, had.
@@ -99,7 +85,7 @@ struct Had {
 }
 
 /// Those who would free most, with the request that most of their hours need.
-fn table(of: &str, report: &Report, name: impl Fn(&Asked) -> String) -> String {
+fn table(of: &'static str, report: &Report, name: impl Fn(&Asked) -> String) -> String {
     let mut all: BTreeMap<String, Had> = BTreeMap::new();
     for one in &report.requests {
         let had = all.entry(name(one)).or_default();
@@ -113,11 +99,7 @@ fn table(of: &str, report: &Report, name: impl Fn(&Asked) -> String) -> String {
     let mut all: Vec<(String, Had)> = all.into_iter().filter(|(_, had)| had.fit > 0).collect();
     let unused = |had: &Had| had.gpu_hours - had.share_gpu_hours;
     all.sort_by(|(a, one), (b, other)| unused(other).total_cmp(&unused(one)).then_with(|| a.cmp(b)));
-    if all.is_empty() {
-        return String::new();
-    }
-    let head = [of, "JOBS", "FIT", "GPU-HOURS", "AS SHARES", "REQUEST FOR MOST"].map(str::to_owned).to_vec();
-    let rows = all.iter().take(SHOWN).map(|(name, had)| {
+    let rows = all.iter().map(|(name, had)| {
         let most = had.requests.iter().max_by(|a, b| a.1.total_cmp(b.1)).map(|(request, _)| request.clone());
         vec![
             name.clone(),
@@ -128,42 +110,12 @@ fn table(of: &str, report: &Report, name: impl Fn(&Asked) -> String) -> String {
             most.unwrap_or_default(),
         ]
     });
-    let right = Side::Right;
-    let text = aligned(head, rows.collect(), &[Side::Left, right, right, right, right, Side::Left]);
-    match all.len().saturating_sub(SHOWN) {
-        0 => text,
-        more => format!("{text}  and {more} more, in --csv and --json\n"),
-    }
-}
-
-fn aligned(head: Vec<String>, rows: Vec<Vec<String>>, sides: &[Side]) -> String {
-    let rows = std::iter::once(head).chain(rows);
-    let rows = rows.map(|row| row.into_iter().map(Span::from).collect()).collect();
-    let sides: Vec<_> = sides.iter().map(|side| (*side, None)).collect();
-    let lines = columns::aligned(rows, &sides);
-    lines.iter().fold("\n".to_owned(), |text, line| text + "  " + &line.render(None, false) + "\n")
-}
-
-/// Enough digits that a small number isn't 0.
-fn number(hours: f64) -> String {
-    if hours < 10.0 { format!("{hours:.3}") } else { format!("{hours:.1}") }
+    let head = vec![of, "JOBS", "FIT", "GPU-HOURS", "AS SHARES", "REQUEST FOR MOST"];
+    shown(head, 1..5, rows.collect())
 }
 
 /// A line for each user, account, QOS, GPU type and share.
 pub fn csv(report: &Report) -> String {
     let head = "user,account,qos,gpu_type,request,jobs,gpu_hours,share_gpu_hours,jobs_low_utilization";
-    let row = |one: &Asked| {
-        vec![
-            one.user.clone(),
-            one.account.clone(),
-            one.qos.clone(),
-            one.gpu_type.clone(),
-            one.request.clone().unwrap_or_default(),
-            one.jobs.to_string(),
-            one.gpu_hours.to_string(),
-            one.share_gpu_hours.to_string(),
-            one.jobs_low_utilization.to_string(),
-        ]
-    };
-    csv::text(head, report.requests.iter().map(row))
+    csv::of(head, report.requests.iter())
 }

@@ -13,34 +13,17 @@ use crate::held::Held;
 use crate::{ALLOC_TRES, ASSOCIATIONS, CountedBy, Finding, Member, Rules, What};
 
 pub(crate) fn findings(jobs: &[(&Job, Held)], now: &Snapshot, rules: &Rules) -> Vec<Finding> {
-    let hidden = |line: &String| Finding {
-        what: What::Unclear,
-        whose: line.clone(),
-        of: String::new(),
-        tres: ASSOCIATIONS.to_owned(),
-        held: 0,
-        limit: 0,
-        counted_by: CountedBy::Devices,
-        completing: 0,
-        jobs: Vec::new(),
+    let one = |what, whose: String, tres: &str, (held, limit): (u64, u64), jobs| {
+        let (of, tres, counted_by) = (String::new(), tres.to_owned(), CountedBy::Devices);
+        Finding { what, whose, of, tres, held, limit, counted_by, completing: 0, jobs }
     };
+    let hidden = |line: &String| one(What::Unclear, line.clone(), ASSOCIATIONS, (0, 0), Vec::new());
     let mut found: Vec<Finding> = now.associations.odd.iter().map(hidden).collect();
     let limits = now.qoses.values().flat_map(|qos| Kind::ALL.map(|kind| qos.limits.of(kind)));
     let limited: HashSet<&str> = limits.flat_map(|limits| limits.iter().map(|(tres, _)| tres)).collect();
     for (job, held) in jobs.iter().filter(|(job, _)| job.state == State::Runs) {
         let mut add = |what, whose: String, tres: &str, counts: (u64, u64)| {
-            let (count, limit) = counts;
-            found.push(Finding {
-                what,
-                whose,
-                of: String::new(),
-                tres: tres.to_owned(),
-                held: count,
-                limit,
-                counted_by: CountedBy::Devices,
-                completing: 0,
-                jobs: vec![Member::of(job, count)],
-            });
+            found.push(one(what, whose, tres, counts, vec![Member::of(job, counts.0)]));
         };
         if job.record.trust == Trust::Unclear {
             add(What::Unclear, format!("user {}", job.user), "", (0, 0));
@@ -65,17 +48,16 @@ pub(crate) fn findings(jobs: &[(&Job, Held)], now: &Snapshot, rules: &Rules) -> 
         let only = &rules.policy.shares.reservations;
         if !only.is_empty() && !only.occur_in(job.reservation.as_bytes(), Case::Counts) {
             for share in rules.shares.iter().filter(|share| has(share) > 0) {
-                add(
-                    What::OutsideReservation,
-                    "ShareReservations".to_owned(),
-                    &format!("gres/{share}"),
-                    (has(share), 0),
-                );
+                let whose = "ShareReservations".to_owned();
+                add(What::OutsideReservation, whose, &format!("gres/{share}"), (has(share), 0));
             }
         }
     }
     found
 }
+
+/// Adds what is wrong: what, whose, of which TRES, and how many there are and may be.
+type Add<'a> = &'a mut dyn FnMut(What, String, &str, (u64, u64));
 
 /// Whether GPUs must be typed under the job's QOS or in its partition.
 fn governs(job: &Job, now: &Snapshot, rules: &Rules) -> bool {
@@ -94,13 +76,7 @@ fn qos_governs(job: &Job, now: &Snapshot, rules: &Rules) -> bool {
 
 /// What the job's QOS doesn't limit in any way, although it limits shares or types of GPUs. So gpushare checks requests
 /// under `ForeignTypes=deny`. Slurm gives whole nodes all that they have.
-fn uncounted(
-    job: &Job,
-    held: &Held,
-    now: &Snapshot,
-    rules: &Rules,
-    add: &mut impl FnMut(What, String, &str, (u64, u64)),
-) {
+fn uncounted(job: &Job, held: &Held, now: &Snapshot, rules: &Rules, add: Add) {
     let policy = &rules.policy;
     let Some(qos) = now.qoses.get(&job.qos).filter(|_| policy.foreign_types == ForeignTypes::Deny) else {
         return;
@@ -132,13 +108,7 @@ fn uncounted(
     }
 }
 
-fn unnamed(
-    job: &Job,
-    held: &Held,
-    whole: bool,
-    limited: &HashSet<&str>,
-    add: &mut impl FnMut(What, String, &str, (u64, u64)),
-) {
+fn unnamed(job: &Job, held: &Held, whole: bool, limited: &HashSet<&str>, add: Add) {
     if job.record.trust != Trust::Said {
         return;
     }
@@ -157,14 +127,7 @@ fn unnamed(
     }
 }
 
-fn over_caps(
-    job: &Job,
-    held: &Held,
-    whole: bool,
-    now: &Snapshot,
-    rules: &Rules,
-    add: &mut impl FnMut(What, String, &str, (u64, u64)),
-) {
+fn over_caps(job: &Job, held: &Held, whole: bool, now: &Snapshot, rules: &Rules, add: Add) {
     if held.gpus().of("gres/gpu").unwrap_or(0) == 0 {
         return;
     }

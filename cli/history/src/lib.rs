@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 pub mod held;
+pub mod hours;
 pub mod privacy;
 pub mod progress;
 pub mod stream;

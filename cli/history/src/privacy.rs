@@ -4,36 +4,28 @@
 use gpushare_slurm_text::Settings;
 use gpushare_slurm_text::version::Release;
 
-use gpushare_slurm_run::{ProgramError, run};
+use gpushare_slurm_run::ProgramError;
+use gpushare_slurm_run::run::text;
 
 /// From this release on, `sacctmgr show config` prints slurm.conf's PrivateData as if it were slurmdbd's
 /// (src/api/extra_get_functions.c).
 const TELLS_ITS_OWN: Release = Release(26, 5);
 
-/// What a user sees.
-#[derive(Debug, PartialEq, Eq)]
-pub enum Sees {
-    /// Every job.
-    All,
-    /// It is unknown; what to say.
-    Perhaps(String),
-    /// Not all, because of this word in slurmdbd.conf's `PrivateData`.
-    Some {
-        /// The user's name.
-        user: String,
-        /// The word.
-        private: &'static str,
-    },
+gpushare::errors! {
+    /// Why this user can't have the whole of accounting.
+    #[derive(Debug)]
+    pub enum PrivacyError {
+        NotAll { user: String, private: &'static str } =>
+            "slurmdbd.conf has PrivateData={private}, so '{user}' sees only some of it; run this as root, or as a user \
+             with AdminLevel=Operator";
+    } from { Program(ProgramError) }
 }
 
-/// What this user sees.
+/// Nothing if this user sees all; otherwise what to say if that is unknown.
 ///
 /// # Errors
-/// sacctmgr or id can't be asked.
-pub fn of_this_user(release: Release) -> Result<Sees, ProgramError> {
-    let text = |program, arguments: &[&str]| {
-        run::ask(program, arguments).map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
-    };
+/// The user doesn't see all, or sacctmgr or id can't be asked.
+pub fn of_this_user(release: Release) -> Result<Option<String>, PrivacyError> {
     let config = text("sacctmgr", &["show", "config"])?;
     let user = text("id", &["-un"])?.trim().to_owned();
     // `SlurmUser = slurm(64030)`; slurmdbd's own user may see everything too.
@@ -42,15 +34,15 @@ pub fn of_this_user(release: Release) -> Result<Sees, ProgramError> {
     let level =
         || text("sacctmgr", &["-nP", "show", "user", "where", &of, "format=adminlevel"]).unwrap_or_default();
     if user == "root" || is_slurms || ["Operator", "Administrator"].contains(&level().trim()) {
-        return Ok(Sees::All);
+        return Ok(None);
     }
     if release >= TELLS_ITS_OWN {
-        return Ok(Sees::Perhaps(format!(
+        return Ok(Some(format!(
             "'{user}' is not an accounting administrator: if slurmdbd.conf has PrivateData, which this Slurm release \
              doesn't show, other users' jobs are missing. Run this as root to be sure"
         )));
     }
-    Ok(private(&config).map_or(Sees::All, |private| Sees::Some { user, private }))
+    private(&config).map_or(Ok(None), |private| Err(PrivacyError::NotAll { user, private }))
 }
 
 /// What other users can't see of accounting. slurm.conf has a key of the same name, which is about slurmctld's own

@@ -4,28 +4,12 @@
 use std::collections::HashMap;
 
 use gpushare::text::time;
+use gpushare_slurm_run::control::{Ask, requeue};
 use gpushare_slurm_text::record::{Records, Trust};
 use gpushare_slurm_text::running::Running;
 
-use crate::ask;
 use crate::config::{IdleAction, Rule};
 use crate::decide::Step;
-
-/// What scontrol says of a job that can't be requeued: `--no-requeue`, `JobRequeue=0`; salloc's and srun's (Slurm's
-/// src/common/slurm_errno.c, the same from 22.05 to 26.05).
-const NEVER_REQUEUED: [&str; 2] =
-    ["Requested operation is presently disabled", "Only batch jobs are accepted"];
-
-/// Runs one of Slurm's commands.
-pub type Ask<'a> = &'a mut dyn FnMut(&str, &[&str]) -> Result<String, String>;
-
-/// Runs it on this machine.
-///
-/// # Errors
-/// It fails; the reason in a line.
-pub fn on_this_machine(program: &str, arguments: &[&str]) -> Result<String, String> {
-    ask::command(program, arguments).map_err(|error| error.to_string())
-}
 
 /// What a user is told at a step.
 pub fn note(told: &Running, rule: &Rule, idle: u64, step: Step, node: &str) -> String {
@@ -76,12 +60,8 @@ pub fn is_cron(told: &Running, ask: Ask) -> Result<bool, String> {
 /// Slurm refuses, or doesn't answer.
 pub fn end(told: &Running, action: IdleAction, ask: Ask) -> Result<&'static str, String> {
     let handle = told.job.handle();
-    if action == IdleAction::Requeue {
-        match ask("scontrol", &["requeue", handle]) {
-            Ok(_) => return Ok("requeued"),
-            Err(error) if !NEVER_REQUEUED.iter().any(|why| error.contains(why)) => return Err(error),
-            Err(_) => {}
-        }
+    if action == IdleAction::Requeue && requeue("requeue", handle, ask)? {
+        return Ok("requeued");
     }
     ask("scancel", &[handle]).map(|_| "cancelled")
 }

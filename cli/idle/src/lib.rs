@@ -15,7 +15,7 @@ use gpushare_machine::config::Config;
 use gpushare_machine::local;
 use gpushare_node::config::{Placement, RUN_DIR};
 use gpushare_node::ledger::Ledger;
-use gpushare_slurm_run::{self as slurm, ProgramError};
+use gpushare_slurm_run::{self as slurm, ProgramError, control};
 use gpushare_slurm_text::running::Running;
 use gpushare_terminal::{Answer, complain, json};
 
@@ -56,7 +56,7 @@ gpushare::errors! {
     pub enum IdleError {
         NotRoot => "run it as root: other users don't see all processes";
     } from {
-        Load(LoadError), State(StateError), Json(serde_json::Error)
+        Load(LoadError), State(StateError)
     }
 }
 
@@ -106,7 +106,7 @@ pub fn run(arguments: &Arguments) -> Result<Answer, IdleError> {
     let (rules, ledger, node) = (Rules::load(&path)?, Ledger::system(), slurm::host());
     let nobody = |why: &str| {
         let empty = || json::text(&write::object(&node, &[], arguments.dry_run));
-        Ok(Answer::from(if arguments.json { empty()? } else { why.to_owned() }))
+        Ok(Answer::from(if arguments.json { empty() } else { why.to_owned() }))
     };
     if rules.are_none() {
         return nobody("no IdleLimit in gpushare.conf\n");
@@ -131,7 +131,7 @@ pub fn run(arguments: &Arguments) -> Result<Answer, IdleError> {
         complain(format!("{RUN_DIR}/idle/{name} can't be read, so job {name} counts from now"));
     }
     let is_dry = arguments.dry_run;
-    let (mut job, mut ask) = (ask::job, act::on_this_machine);
+    let (mut job, mut ask) = (ask::job, control::ask);
     let mut write = |history: &History| {
         state.write(history).map_err(|error| format!("{RUN_DIR}/idle/{}: {error}", history.job.0))
     };
@@ -156,7 +156,7 @@ pub fn run(arguments: &Arguments) -> Result<Answer, IdleError> {
     let Run { node, failures, all, .. } = run;
     failures.iter().for_each(complain);
     let text = if arguments.json {
-        json::text(&write::object(&node, &all, is_dry))?
+        json::text(&write::object(&node, &all, is_dry))
     } else {
         write::text(&all, is_dry)
     };
@@ -171,7 +171,7 @@ struct Run<'a> {
     /// Asks about a job.
     job: &'a mut dyn FnMut(u32) -> Result<Said, ProgramError>,
     /// Runs a command that tells or ends.
-    ask: act::Ask<'a>,
+    ask: control::Ask<'a>,
     /// Keeps what the next look must know.
     write: &'a mut dyn FnMut(&History) -> Result<(), String>,
     /// What couldn't be read or done.

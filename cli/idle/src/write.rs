@@ -5,7 +5,7 @@ use std::fmt::Write;
 use gpushare::text::time;
 use gpushare::word::Word;
 use gpushare_terminal::clean;
-use serde::Serialize;
+use serde_json::{Value, json};
 
 use crate::One;
 use crate::decide::Step;
@@ -28,54 +28,30 @@ pub(crate) fn text(all: &[One], is_dry: bool) -> String {
     out
 }
 
-#[derive(Serialize)]
-pub(crate) struct Object<'r> {
-    node: &'r str,
-    dry_run: bool,
-    jobs: Vec<Job<'r>>,
+pub(crate) fn object(node: &str, all: &[One], dry_run: bool) -> Value {
+    json!({"node": node, "dry_run": dry_run, "jobs": all.iter().map(job).collect::<Value>()})
 }
 
-#[derive(Serialize)]
-struct Job<'r> {
-    id: u32,
-    job: &'r str,
-    user: &'r str,
-    qos: &'r str,
-    partition: &'r str,
-    idle: u64,
-    warn: &'r [u64],
-    limit: Option<u64>,
-    action: Option<&'static str>,
-    warned: usize,
-    step: &'static str,
-    done: Option<&'static str>,
-    error: Option<&'r str>,
-}
-
-pub(crate) fn object<'r>(node: &'r str, all: &'r [One], dry_run: bool) -> Object<'r> {
-    let jobs = all.iter().map(|one| {
-        let job = &one.told.job;
-        let rule = one.rule.as_ref();
-        Job {
-            id: job.id,
-            job: &job.name,
-            user: &job.user,
-            qos: &job.qos,
-            partition: &job.partition,
-            idle: one.idle,
-            warn: rule.map(|rule| rule.warn.as_slice()).unwrap_or_default(),
-            limit: rule.map(|rule| rule.limit),
-            action: rule.map(|rule| rule.action.word()),
-            warned: one.warned,
-            step: match one.step {
-                Step::None => "none",
-                Step::Warn(_) => "warn",
-                Step::Over => "over",
-                Step::End(action) => action.word(),
-            },
-            done: one.done,
-            error: one.error.as_deref(),
-        }
-    });
-    Object { node, dry_run, jobs: jobs.collect() }
+fn job(one: &One) -> Value {
+    let (job, rule) = (&one.told.job, one.rule.as_ref());
+    json!({
+        "id": job.id,
+        "job": job.name,
+        "user": job.user,
+        "qos": job.qos,
+        "partition": job.partition,
+        "idle": one.idle,
+        "warn": rule.map(|rule| rule.warn.as_slice()).unwrap_or_default(),
+        "limit": rule.map(|rule| rule.limit),
+        "action": rule.map(|rule| rule.action.word()),
+        "warned": one.warned,
+        "step": match one.step {
+            Step::None => "none",
+            Step::Warn(_) => "warn",
+            Step::Over => "over",
+            Step::End(action) => action.word(),
+        },
+        "done": one.done,
+        "error": one.error,
+    })
 }

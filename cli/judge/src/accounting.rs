@@ -9,8 +9,7 @@ use std::rc::Rc;
 use gpushare::submit::policy::{self, Accounting, DefaultMemory, DefaultQos, GresLimit, Owner, TypedLimit};
 use gpushare::submit::request::{Names, Partitions, Request, taking_jobs};
 use gpushare_slurm_text::limits::{self, ASSOCIATIONS, DEFAULT_ACCOUNTS, QOSES, qoses};
-use gpushare_slurm_text::{Association, Associations, Partition, Qos, Question};
-use gpushare_slurm_text::{partition, tres};
+use gpushare_slurm_text::{Association, Associations, Partition, Qos, Question, partition, text, tres};
 
 use gpushare_slurm_run::Snapshot;
 use gpushare_slurm_run::run::{ProgramError, ask};
@@ -75,7 +74,6 @@ impl Tables {
 
     /// Reads them.
     pub fn read(&self) -> Facts {
-        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         Facts {
             tres: tres::names(&text(&self.tres)).into_iter().map(String::into_bytes).collect(),
             qoses: qoses(&text(&self.qoses)),

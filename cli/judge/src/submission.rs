@@ -2,6 +2,8 @@
 //!
 //! This follows Slurm's src/common/slurm_opt.c and proc_args.c. It skips options that can't change gpushare's verdict.
 
+use std::collections::HashMap;
+
 use gpushare::submit::grammar::Spelling;
 use gpushare::submit::request::{Amounts, Batch, Memory, Request};
 
@@ -16,16 +18,8 @@ use counts::{Counts, Said};
 /// A batch job as sbatch sends it, with the parts that matter for the verdict.
 #[derive(Debug, Default)]
 pub struct Submission {
-    qos: Option<Vec<u8>>,
-    account: Option<Vec<u8>>,
-    partition: Option<Vec<u8>>,
-    reservation: Option<Vec<u8>>,
-    array: Option<Vec<u8>>,
-    gres: Option<Vec<u8>>,
-    gpus: Option<Vec<u8>>,
-    gpus_per_node: Option<Vec<u8>>,
-    gpus_per_socket: Option<Vec<u8>>,
-    gpus_per_task: Option<Vec<u8>>,
+    /// The options whose value is sent as it is or in the release's spelling, by name.
+    texts: HashMap<&'static str, Vec<u8>>,
     tres_per_task: Option<Vec<u8>>,
     tres_per_node: Option<Vec<u8>>,
     ntasks_per_gpu: Option<u16>,
@@ -37,8 +31,6 @@ pub struct Submission {
     cpus_per_tres: Option<Vec<u8>>,
     mem_per_tres: Option<Vec<u8>>,
     counts: Counts,
-    nodes: Option<Vec<u8>>,
-    excluded_nodes: Option<Vec<u8>>,
     exclusive: bool,
     /// `--gres-flags=enforce-binding` or `disable-binding`; the cluster decides if neither is given.
     enforces_binding: Option<bool>,
@@ -48,8 +40,6 @@ pub struct Submission {
     get_user_env: bool,
     /// `--export` with names, or `NONE`.
     exports_some: bool,
-    /// `--clusters`
-    pub clusters: Option<Vec<u8>>,
     /// `--wrap`, which means that there is no script.
     pub wrap: bool,
     /// `--ignore-pbs`
@@ -67,12 +57,15 @@ impl Submission {
             job.take(given, release)?;
         }
         job.join_per_node(release);
-        job.gpus = spelled(job.gpus.take(), release);
-        job.gpus_per_socket = spelled(job.gpus_per_socket.take(), release);
+        for name in ["gpus", "gpus-per-socket"] {
+            let text = spelled(job.texts.remove(name), release);
+            job.texts.extend(text.map(|text| (name, text)));
+        }
         job.join_per_task(release)?;
         let of_each = |count: u64| [release.spelling().prefix(), format!("gpu:{count}").as_bytes()].concat();
         job.cpus_per_tres = job.cpus_per_gpu.map(|cpus| of_each(cpus.into()));
         job.mem_per_tres = job.mem_per_gpu.map(of_each);
+        job.said.named = job.text("nodelist").and_then(counts::named);
         let counts = job.said.counts(release, &job.request(release.spelling(), 0));
         job.counts = counts;
         Ok(job)
@@ -83,13 +76,13 @@ impl Submission {
         Request {
             spelling,
             user_id,
-            qos: self.qos.as_deref(),
-            account: self.account.as_deref(),
-            partition: self.partition.as_deref(),
-            reservation: self.reservation.as_deref(),
-            tres_per_job: self.gpus.as_deref(),
+            qos: self.text("qos"),
+            account: self.text("account"),
+            partition: self.text("partition"),
+            reservation: self.text("reservation"),
+            tres_per_job: self.text("gpus"),
             tres_per_node: self.tres_per_node.as_deref(),
-            tres_per_socket: self.gpus_per_socket.as_deref(),
+            tres_per_socket: self.text("gpus-per-socket"),
             tres_per_task: self.tres_per_task.as_deref(),
             ntasks_per_tres: self.ntasks_per_tres.or(self.ntasks_per_gpu),
             cpus_per_tres: self.cpus_per_tres.as_deref(),
@@ -100,20 +93,25 @@ impl Submission {
             cpus_per_task: self.counts.cpus_per_task,
             sockets_per_node: self.counts.sockets,
             ntasks_per_node: self.counts.tasks_per_node,
-            nodes: self.nodes.as_deref(),
-            excluded_nodes: self.excluded_nodes.as_deref(),
+            nodes: self.text("nodelist"),
+            excluded_nodes: self.text("exclude"),
             amounts: self.amounts,
             exclusive: self.exclusive,
             enforces_binding: self.enforces_binding == Some(true),
             batch: Some(Batch {
                 requeue: self.requeue,
                 open_mode: self.open_mode,
-                array: self.array.as_deref(),
+                array: self.text("array"),
                 time_limit: self.time_limit,
                 user_env: self.get_user_env || self.exports_some,
             }),
             ..Request::new(spelling)
         }
+    }
+
+    /// The value of one of these options.
+    pub fn text(&self, name: &str) -> Option<&[u8]> {
+        self.texts.get(name).map(Vec::as_slice)
     }
 
     /// The cluster has `SelectTypeParameters=ENFORCE_BINDING_GRES`.
@@ -125,27 +123,15 @@ impl Submission {
         let text = || given.value.clone();
         let bad = || OptionError::Value(given.clone());
         match given.name {
-            "qos" => self.qos = text(),
-            "account" => self.account = text(),
-            "partition" => self.partition = text(),
-            "reservation" => self.reservation = text(),
-            "array" => self.array = text(),
-            "gres" => self.gres = text(),
-            "gpus" => self.gpus = text(),
-            "gpus-per-node" => self.gpus_per_node = text(),
-            "gpus-per-socket" => self.gpus_per_socket = text(),
-            "gpus-per-task" => self.gpus_per_task = text(),
-            "tres-per-task" => self.tres_per_task = text(),
-            "clusters" => self.clusters = text(),
+            "qos" | "account" | "partition" | "reservation" | "array" | "gres" | "gpus" | "gpus-per-node"
+            | "gpus-per-socket" | "gpus-per-task" | "tres-per-task" | "clusters" | "exclude" | "nodelist" => {
+                self.texts.remove(given.name);
+                self.texts.extend(text().map(|text| (given.name, text)));
+            }
             "wrap" => self.wrap = true,
             "ignore-pbs" => self.ignore_pbs = true,
             "ntasks" => self.said.tasks = Some(positive(given)?),
             "nodes" => self.said.nodes = Some(text().as_deref().and_then(counts::nodes).ok_or_else(bad)?),
-            "nodelist" => {
-                self.nodes = text();
-                self.said.named = self.nodes.as_deref().and_then(counts::named);
-            }
-            "exclude" => self.excluded_nodes = text(),
             "ntasks-per-node" | "tasks-per-node" => self.said.tasks_per_node = Some(positive(given)?),
             "cpus-per-task" => self.said.cpus_per_task = Some(positive(given)?),
             "sockets-per-node" => self.said.shape[0] = Some(positive(given)?),
@@ -202,16 +188,17 @@ impl Submission {
 
     /// Joins `--gpus-per-node` and then `--gres`, in which `none` has no effect.
     fn join_per_node(&mut self, release: Release) {
-        let gres = self.gres.take().filter(|text| !text.eq_ignore_ascii_case(b"none"));
-        let parts = [spelled(self.gpus_per_node.take(), release), gres.map(|text| prefixed(&text, release))];
+        let gres = self.texts.remove("gres").filter(|text| !text.eq_ignore_ascii_case(b"none"));
+        let parts =
+            [spelled(self.texts.remove("gpus-per-node"), release), gres.map(|text| prefixed(&text, release))];
         let parts: Vec<_> = parts.into_iter().flatten().collect();
         self.tres_per_node = (!parts.is_empty()).then(|| parts.join(&b','));
     }
 
     /// Joins `--tres-per-task` and `--gpus-per-task`.
     fn join_per_task(&mut self, release: Release) -> Result<(), OptionError> {
-        let gpus = self.gpus_per_task.take().filter(|text| !text.is_empty());
-        let own = self.tres_per_task.take();
+        let gpus = self.texts.remove("gpus-per-task").filter(|text| !text.is_empty());
+        let own = self.texts.remove("tres-per-task");
         let has_gres = |text: &Vec<u8>| text.windows(4).any(|window| window.eq_ignore_ascii_case(b"gres"));
         if gpus.is_some() && own.as_ref().is_some_and(has_gres) {
             return Err(OptionError::BothPerTask);

@@ -2,8 +2,10 @@
 
 use std::collections::HashMap;
 
+use indexmap::IndexSet;
+
 use super::form::Form;
-use gpushare_slurm_text::Kind;
+use gpushare_slurm_text::{Kind, text};
 
 use super::limits::Limits;
 use super::nodes::Nodes;
@@ -16,7 +18,7 @@ use gpushare_slurm_text::version::Release;
 pub const NO_CAUSE: u32 = u32::MAX;
 
 /// A user's request.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Cause {
     pub user: String,
     pub account: String,
@@ -26,7 +28,7 @@ pub struct Cause {
 }
 
 /// A sum over time: for one limit and, if it applies to each user or account separately, for one of them.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Series {
     pub limit: usize,
     /// The user or account.
@@ -56,11 +58,9 @@ pub struct Collector<'l> {
     release: Release,
     /// The limits for each combination of user, account, QOS and partition.
     places: HashMap<Vec<u8>, Vec<usize>>,
-    by_key: HashMap<(usize, Vec<u8>), u32>,
-    by_cause: HashMap<Vec<u8>, u32>,
     key: Vec<u8>,
-    pub series: Vec<Series>,
-    pub causes: Vec<Cause>,
+    pub series: IndexSet<Series>,
+    pub causes: IndexSet<Cause>,
     pub holds: Vec<Hold>,
     pub counts: Counts,
 }
@@ -73,11 +73,9 @@ impl<'l> Collector<'l> {
             period,
             release,
             places: HashMap::new(),
-            by_key: HashMap::new(),
-            by_cause: HashMap::new(),
             key: Vec::new(),
-            series: Vec::new(),
-            causes: Vec::new(),
+            series: IndexSet::new(),
+            causes: IndexSet::new(),
             holds: Vec::new(),
             counts: Counts::default(),
         }
@@ -143,33 +141,15 @@ impl<'l> Collector<'l> {
     }
 
     fn series_of(&mut self, limit: usize, subject: &[u8]) -> u32 {
-        if let Some(found) = self.by_key.get(&(limit, subject.to_vec())) {
-            return *found;
-        }
-        let number = index(self.series.len());
-        self.by_key.insert((limit, subject.to_vec()), number);
-        self.series.push(Series { limit, subject: Some(text(subject)).filter(|name| !name.is_empty()) });
-        number
+        let subject = Some(text(subject)).filter(|name| !name.is_empty());
+        index(self.series.insert_full(Series { limit, subject }).0)
     }
 
     fn cause(&mut self, job: &Job) -> u32 {
         let form = Form::of(job, self.release);
-        // The request follows the job's user and place.
-        self.key.extend_from_slice(form.text().as_bytes());
-        self.key.push(u8::from(form.on_line));
-        if let Some(found) = self.by_cause.get(&self.key) {
-            return *found;
-        }
-        let number = index(self.causes.len());
-        self.by_cause.insert(self.key.clone(), number);
         let [user, account, qos, partition] = [job.user, job.account, job.qos, job.partition].map(text);
-        self.causes.push(Cause { user, account, qos, partition, form });
-        number
+        index(self.causes.insert_full(Cause { user, account, qos, partition, form }).0)
     }
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
 }
 
 /// Memory can't hold more items than a u32 counts.

@@ -6,9 +6,11 @@ use std::path::PathBuf;
 use gpushare::config::LoadError;
 use gpushare_slurm_text::sacct::SacctError;
 
+use gpushare_history::privacy::PrivacyError;
 use gpushare_period::{Period, PeriodError, text};
 use gpushare_plot::PlotError;
 use gpushare_slurm_run::ProgramError;
+use gpushare_slurm_run::file::NoSettings;
 use gpushare_slurm_text::version::ReleaseError;
 use gpushare_terminal::FileError;
 
@@ -18,11 +20,6 @@ gpushare::errors! {
     pub enum LeaksError {
         NoSacct(error: ProgramError) =>
             "{error}; run it where Slurm's commands are, or elsewhere with --from";
-        /// Neither slurmctld nor slurm.conf provides the settings.
-        NoSettings(asked: ProgramError, read: FileError) => "{asked}; {read}";
-        NotAll { user: String, private: &'static str } =>
-            "slurmdbd.conf has PrivateData={private}, so '{user}' sees only some of it; run this as root, or as a user \
-             with AdminLevel=Operator";
         Exists(path: PathBuf) => "{} exists already; name another file", path.display();
         NoDump(path: PathBuf) => "{} was not written by 'gpushare leaks --dump'", path.display();
         NoJobs(period: Period) =>
@@ -36,6 +33,6 @@ gpushare::errors! {
         Plot(error: PlotError) => "the plot: {error}";
     } from {
         Read(io::Error), Sacct(SacctError), File(FileError), Program(ProgramError), Period(PeriodError),
-        Release(ReleaseError), Load(LoadError), Json(serde_json::Error)
+        Release(ReleaseError), Load(LoadError), Privacy(PrivacyError), Settings(NoSettings)
     }
 }

@@ -7,7 +7,7 @@ use gpushare_slurm_text::version::Release;
 use gpushare_slurm_text::sacct::{Job, gpus};
 
 /// A request, without what differs between users.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Form {
     pub options: Vec<Asked>,
     /// The options were on the command line. Otherwise they show what Slurm counted: the real ones were in the script,

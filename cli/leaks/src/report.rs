@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use indexmap::IndexSet;
 use serde::Serialize;
 
 use super::collect::{Cause, Collector, Counts, NO_CAUSE, Series};
@@ -11,6 +12,7 @@ use gpushare_slurm_text::Kind;
 use super::limits::{Limit, Limits};
 use super::source::Facts;
 use super::sweep::{self, Hold, Interval, Over};
+use gpushare_history::hours::of as hours;
 use gpushare_judge::past::{Judge, OptionError, Place, Told};
 use gpushare_period::{Period, exact};
 
@@ -108,13 +110,6 @@ pub struct Asked {
     pub told: Option<String>,
 }
 
-pub fn hours(seconds: u64) -> f64 {
-    // Exact for times far longer than the age of the universe.
-    #[expect(clippy::cast_precision_loss, reason = "seconds of a report are far below 2^53")]
-    let seconds = seconds as f64;
-    (seconds / 3600.0 * 1000.0).round() / 1000.0
-}
-
 impl Sums {
     fn of(over: &Over) -> Sums {
         let worst = over.worst().copied();
@@ -146,7 +141,7 @@ impl Report {
         let mut told: Vec<Option<Result<Option<Told>, OptionError>>> = vec![None; causes.len()];
         for part in holds.chunk_by(|a, b| a.series == b.series) {
             let Some(Series { limit: at, subject }) =
-                part.first().and_then(|hold| series.get(hold.series as usize))
+                part.first().and_then(|hold| series.get_index(hold.series as usize))
             else {
                 continue;
             };
@@ -171,7 +166,7 @@ impl Report {
             };
             let asked = requests(part, inside, &causes).into_iter().map(|((cause, jobs), seconds)| {
                 let said = told.get_mut(cause as usize);
-                request(causes.get(cause as usize)?, jobs, seconds, said?, judge)
+                request(causes.get_index(cause as usize)?, jobs, seconds, said?, judge)
             });
             let time =
                 |one: &Interval| Time { start: exact(one.start), end: exact(one.end), most_held: one.held };
@@ -246,7 +241,11 @@ fn of_limit(limit: &Limit, limits: &Limits) -> OfLimit {
 
 /// Each cause with its number of jobs, and the GPUs that the limit didn't see times the seconds in which it was
 /// exceeded; the largest first.
-fn requests(holds: &[Hold], inside: impl Fn(&Hold) -> u64, causes: &[Cause]) -> Vec<((u32, u64), u64)> {
+fn requests(
+    holds: &[Hold],
+    inside: impl Fn(&Hold) -> u64,
+    causes: &IndexSet<Cause>,
+) -> Vec<((u32, u64), u64)> {
     let mut by_cause: BTreeMap<u32, (u64, u64)> = BTreeMap::new();
     for hold in holds.iter().filter(|hold| hold.cause != NO_CAUSE) {
         let seconds = inside(hold) * u64::from(hold.unseen.min(hold.sure));
@@ -256,7 +255,7 @@ fn requests(holds: &[Hold], inside: impl Fn(&Hold) -> u64, causes: &[Cause]) -> 
         }
     }
     let mut found: Vec<_> = by_cause.into_iter().map(|(cause, (jobs, sum))| ((cause, jobs), sum)).collect();
-    let name = |cause: u32| causes.get(cause as usize).map(|one| (&one.user, one.form.text()));
+    let name = |cause: u32| causes.get_index(cause as usize).map(|one| (&one.user, one.form.text()));
     found.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| name(a.0.0).cmp(&name(b.0.0))));
     found
 }
@@ -277,17 +276,15 @@ fn request(
         Ok(Some(told)) => (Some(told.number), told.command.clone(), Some(told.text.clone())),
         Err(reason) => (None, None, Some(format!("can't be checked: {reason}"))),
     };
-    let (request, on_command_line) = (form.text(), form.on_line);
-    let gpu_hours = hours(seconds);
     Some(Asked {
         user,
         account,
         qos,
         partition,
-        request,
-        on_command_line,
+        request: form.text(),
+        on_command_line: form.on_line,
         jobs,
-        gpu_hours,
+        gpu_hours: hours(seconds),
         number,
         command,
         told,

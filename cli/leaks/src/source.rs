@@ -3,10 +3,10 @@
 use std::path::Path;
 
 use super::LeaksError;
-use gpushare_history::privacy::{self, Sees};
+use gpushare_history::privacy;
 use gpushare_judge::past::Tables;
 use gpushare_period::Period;
-use gpushare_slurm_run::file::ConfFile;
+use gpushare_slurm_run::file::{ConfFile, NoSettings};
 use gpushare_slurm_run::{self as slurm, ProgramError, run};
 use gpushare_slurm_text::version::Release;
 
@@ -36,11 +36,7 @@ impl Facts {
         let release = Release::parse(&version)?;
         let (cluster, [partitions, nodes], mut remarks) =
             of_slurmctld().or_else(|asked| of_the_file(&slurm::conf(), asked))?;
-        match privacy::of_this_user(release)? {
-            Sees::All => {}
-            Sees::Perhaps(remark) => remarks.push(remark),
-            Sees::Some { user, private } => return Err(LeaksError::NotAll { user, private }),
-        }
+        remarks.extend(privacy::of_this_user(release)?);
         let tables = Tables { partitions: partitions.into_bytes(), ..Tables::ask(None, &cluster)? };
         Ok(Facts { version, cluster, tables, nodes, period, remarks })
     }
@@ -57,13 +53,10 @@ fn of_slurmctld() -> Result<Cluster, ProgramError> {
 }
 
 /// Accounting works without slurmctld, and slurm.conf has what is needed.
-fn of_the_file(path: &Path, asked: ProgramError) -> Result<Cluster, LeaksError> {
-    let conf = match ConfFile::read_whole(path) {
-        Ok(conf) => conf,
-        Err(read) => return Err(LeaksError::NoSettings(asked, read)),
-    };
-    let name = conf.settings().get("ClusterName").to_owned();
+fn of_the_file(path: &Path, asked: ProgramError) -> Result<Cluster, NoSettings> {
     let remark = format!("partitions and nodes are those of {}: {asked}", path.display());
+    let conf = ConfFile::instead(path, asked)?;
+    let name = conf.settings().get("ClusterName").to_owned();
     let shown = |name, key| as_scontrol(&conf, name, key);
     Ok((name, [shown("PartitionName", "QoS"), shown("NodeName", "Gres")], vec![remark]))
 }

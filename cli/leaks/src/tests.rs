@@ -6,6 +6,7 @@ use proptest::prelude::*;
 
 use super::report::{Asked, Exceeded, OfLimit};
 use super::*;
+use gpushare_history::hours;
 use gpushare_judge::past::Tables;
 
 const DAY: u32 = 86_400;
@@ -173,7 +174,7 @@ fn a_job_past_its_limit_is_told_of_with_the_command_that_works() {
     }
     let (svg, left) = plot::svg(&report).unwrap();
     assert!(svg.starts_with("<svg") && svg.contains("GrpTRES=gres/gpu:a40=4") && left == 0);
-    assert!(json::text(&report).unwrap().contains("\"gpu_hours_above\": 3.0"));
+    assert!(json::text(&report).contains("\"gpu_hours_above\": 3.0"));
     assert_eq!(text::requests_csv(&report).lines().count(), 3);
     assert_eq!(text::times_csv(&report).lines().count(), 2);
 }
@@ -298,13 +299,12 @@ fn sums(sums: &report::Sums) -> (f64, f64, u32) {
 }
 
 fn agree(over: Option<&Exceeded>, jobs: &[&One], gres_type: &str, limit: u32) -> Result<(), TestCaseError> {
-    let hours =
-        |(above, seconds, most): (u64, u64, u32)| (report::hours(above), report::hours(seconds), most);
+    let in_hours = |(above, seconds, most): (u64, u64, u32)| (hours::of(above), hours::of(seconds), most);
     let (certain, most) = (by_hand(jobs, gres_type, limit, false), by_hand(jobs, gres_type, limit, true));
     let none = (0.0, 0.0, 0);
-    prop_assert_eq!(over.map_or(none, |one| sums(&one.certain)), hours(certain));
+    prop_assert_eq!(over.map_or(none, |one| sums(&one.certain)), in_hours(certain));
     let found = over.map_or(none, |one| one.at_most.as_ref().map_or_else(|| sums(&one.certain), sums));
-    prop_assert_eq!(found, hours(most));
+    prop_assert_eq!(found, in_hours(most));
     // No user is blamed for more than they had.
     for asked in over.map(|one| one.requests.as_slice()).unwrap_or_default() {
         let his = jobs.iter().filter(|one| one.who.0 == asked.user && !one.typed);
@@ -319,7 +319,7 @@ fn agree(over: Option<&Exceeded>, jobs: &[&One], gres_type: &str, limit: u32) ->
                     )
             })
             .sum();
-        prop_assert!(asked.gpu_hours <= report::hours(had) && asked.number == Some("GS101"), "{asked:?}");
+        prop_assert!(asked.gpu_hours <= hours::of(had) && asked.number == Some("GS101"), "{asked:?}");
     }
     Ok(())
 }

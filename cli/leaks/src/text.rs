@@ -1,26 +1,21 @@
 //! The report as text for people, and as CSV for a spreadsheet.
 
+use serde::Serialize;
+
 use super::report::{Asked, Exceeded, OfLimit, Report, Sums};
-use gpushare_period::{second, text, zone};
-use gpushare_terminal::clean;
-use gpushare_terminal::columns::{self, Side, Span};
-use gpushare_terminal::csv;
+use gpushare_history::hours::text as number;
+use gpushare_period::second;
+use gpushare_terminal::{Table, clean, csv, notes};
 
 /// How many requests are shown for each limit; --csv and --json have all.
 const SHOWN: usize = 12;
 
 /// The report as text.
 pub fn lines(report: &Report) -> String {
-    let period = report.period;
-    let mut out = format!(
-        "{}, {} to {} ({}): {} jobs read, {} of them with GPUs in that time\n",
-        clean(&report.cluster),
-        text(period.start),
-        text(period.end),
-        zone(period.end),
-        report.jobs,
-        report.jobs_with_gpus,
-    );
+    let (cluster, period) = (clean(&report.cluster), report.period);
+    let (jobs, with_gpus) = (report.jobs, report.jobs_with_gpus);
+    let mut out =
+        format!("{cluster}, {period}: {jobs} jobs read, {with_gpus} of them with GPUs in that time\n");
     let over = report.limits.iter().filter(|one| one.exceeded).count();
     out += &match (report.limits.len(), over) {
         (0, _) => "no QOS or association has a limit on a GPU type\n".to_owned(),
@@ -47,11 +42,7 @@ pub fn lines(report: &Report) -> String {
         };
         out += &format!("  {}{unseen}\n", clean(&limit.name()));
     }
-    out += "\n";
-    for remark in &report.remarks {
-        out += &format!("note: {}\n", clean(remark));
-    }
-    out
+    out + "\n" + &notes(&report.remarks)
 }
 
 fn exceeded(limit: &OfLimit, over: &Exceeded) -> String {
@@ -74,11 +65,9 @@ fn exceeded(limit: &OfLimit, over: &Exceeded) -> String {
     }
     if !over.requests.is_empty() {
         out += "  requests that Slurm did not count against it, while it was exceeded:\n";
-        out += &table(over.requests.iter().take(SHOWN));
-    }
-    match over.requests.len().saturating_sub(SHOWN) {
-        0 => {}
-        more => out += &format!("    and {more} more, in --csv and --json\n"),
+        let head = vec!["USER", "JOBS", "GPU-HOURS", "REQUEST", "GPUSHARE WOULD SAY"];
+        let rows = over.requests.iter().map(row).collect();
+        out += &Table { head, numbers: 1..3, rows }.text("    ", SHOWN, "--csv and --json");
     }
     out
 }
@@ -95,21 +84,7 @@ fn sums(how: &str, sums: &Sums, limit: u32) -> String {
         + &worst.unwrap_or_default()
 }
 
-/// Enough digits that a small number isn't 0.
-fn number(hours: f64) -> String {
-    if hours < 10.0 { format!("{hours:.3}") } else { format!("{hours:.1}") }
-}
-
-fn table<'a>(requests: impl Iterator<Item = &'a Asked>) -> String {
-    let head = ["USER", "JOBS", "GPU-HOURS", "REQUEST", "GPUSHARE WOULD SAY"].map(str::to_owned);
-    let rows = std::iter::once(head).chain(requests.map(row));
-    let rows = rows.map(|row| row.into_iter().map(Span::from).collect()).collect();
-    let sides = [Side::Left, Side::Right, Side::Right, Side::Left, Side::Left].map(|side| (side, None));
-    let lines = columns::aligned(rows, &sides);
-    lines.iter().map(|line| format!("    {}\n", line.render(None, false))).collect()
-}
-
-fn row(asked: &Asked) -> [String; 5] {
+fn row(asked: &Asked) -> Vec<String> {
     let request = match (asked.request.as_str(), asked.on_command_line) {
         ("", _) => "whole nodes, no GPU option".to_owned(),
         (request, true) => request.to_owned(),
@@ -121,59 +96,44 @@ fn row(asked: &Asked) -> [String; 5] {
         (None, _, Some(reason)) => reason.clone(),
         (None, _, None) => "not refused".to_owned(),
     };
-    [asked.user.clone(), asked.jobs.to_string(), number(asked.gpu_hours), request, told]
+    vec![asked.user.clone(), asked.jobs.to_string(), number(asked.gpu_hours), request, told]
 }
 
 /// One line for each request.
 pub fn requests_csv(report: &Report) -> String {
     let head = "owner_kind,owner,field,gpu_type,limit,of,user,account,qos,partition,request,on_command_line,jobs,\
                 gpu_hours,number,command";
-    let row = |limit: &OfLimit, over: &Exceeded, asked: &Asked| {
-        let of = over.of.clone().unwrap_or_default();
-        [
-            limit_columns(limit),
-            vec![of, asked.user.clone(), asked.account.clone(), asked.qos.clone(), asked.partition.clone()],
-            vec![
-                asked.request.clone(),
-                asked.on_command_line.to_string(),
-                asked.jobs.to_string(),
-                asked.gpu_hours.to_string(),
-                asked.number.unwrap_or_default().to_owned(),
-                asked.command.clone().unwrap_or_default(),
-            ],
-        ]
-        .concat()
-    };
-    let rows =
-        all(report).flat_map(|(limit, over)| over.requests.iter().map(move |asked| row(limit, over, asked)));
-    csv::text(head, rows)
+    each(report, head, |over| &over.requests)
 }
 
 /// One line for each time during which a limit was exceeded.
 pub fn times_csv(report: &Report) -> String {
-    let row = |limit: &OfLimit, over: &Exceeded, at: usize| {
-        let of = over.of.clone().unwrap_or_default();
-        let time = over
-            .intervals
-            .get(at)
-            .map(|one| vec![one.start.clone(), one.end.clone(), one.most_held.to_string()]);
-        [limit_columns(limit), vec![of], time.unwrap_or_default()].concat()
-    };
-    let rows =
-        all(report).flat_map(|(limit, over)| (0..over.intervals.len()).map(move |at| row(limit, over, at)));
-    csv::text("owner_kind,owner,field,gpu_type,limit,of,start,end,most_held", rows)
+    let head = "owner_kind,owner,field,gpu_type,limit,of,start,end,most_held";
+    each(report, head, |over| &over.intervals)
 }
 
-fn all(report: &Report) -> impl Iterator<Item = (&OfLimit, &Exceeded)> {
-    report.limits.iter().flat_map(|limit| limit.over.iter().map(move |over| (limit, over)))
+/// A line: the limit, who exceeded it, and one request or time.
+#[derive(Serialize)]
+struct Row<'r, T> {
+    owner_kind: &'r str,
+    owner: &'r str,
+    field: &'r str,
+    gpu_type: &'r str,
+    limit: u32,
+    of: Option<&'r str>,
+    #[serde(flatten)]
+    one: &'r T,
 }
 
-fn limit_columns(limit: &OfLimit) -> Vec<String> {
-    vec![
-        limit.owner_kind.to_owned(),
-        limit.owner.clone(),
-        limit.field.to_owned(),
-        limit.gpu_type.clone(),
-        limit.limit.to_string(),
-    ]
+fn each<T: Serialize>(report: &Report, head: &str, all: impl Fn(&Exceeded) -> &[T]) -> String {
+    let mut rows = Vec::new();
+    for (limit, over) in
+        report.limits.iter().flat_map(|limit| limit.over.iter().map(move |over| (limit, over)))
+    {
+        let OfLimit { owner_kind, owner, field, gpu_type, limit, .. } = limit;
+        let of = over.of.as_deref();
+        let row = |one| Row { owner_kind, owner, field, gpu_type, limit: *limit, of, one };
+        rows.extend(all(over).iter().map(row));
+    }
+    csv::of(head, rows.into_iter())
 }

@@ -1,5 +1,6 @@
 //! A file for node_exporter's textfile collector: replaced all at once, and named as node_exporter requires.
 
+use std::fmt::{Display, Write as _};
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -16,6 +17,43 @@ gpushare::errors! {
             "--out {}: the name must end in .{EXTENSION}, or node_exporter doesn't read the file", out.display();
         Write(out: PathBuf, error: io::Error) => "writing {}: {error}", out.display();
     }
+}
+
+/// Prometheus' text so far: one family of samples after another, each with its meaning.
+#[derive(Debug, Default)]
+pub struct Text(pub String);
+
+/// Names and values.
+pub type Labels<'a> = Vec<(&'static str, &'a str)>;
+
+impl Text {
+    /// Writes a family; nothing if it has no samples.
+    pub fn family<'a, V: Display>(
+        &mut self,
+        (name, gres_type, help): (&str, &str, &str),
+        samples: impl IntoIterator<Item = (Labels<'a>, V)>,
+    ) {
+        let mut samples = samples.into_iter().peekable();
+        if samples.peek().is_none() {
+            return;
+        }
+        let _ = writeln!(self.0, "# HELP {name} {help}\n# TYPE {name} {gres_type}");
+        for (labels, value) in samples {
+            let labels: Vec<String> =
+                labels.iter().map(|(name, value)| format!("{name}=\"{}\"", escaped(value))).collect();
+            let labels = if labels.is_empty() { String::new() } else { format!("{{{}}}", labels.join(",")) };
+            let _ = writeln!(self.0, "{name}{labels} {value}");
+        }
+    }
+
+    /// Writes a family of one sample without labels.
+    pub fn gauge(&mut self, name: &str, help: &str, value: impl Display) {
+        self.family((name, "gauge", help), [(Vec::new(), value)]);
+    }
+}
+
+fn escaped(value: &str) -> String {
+    value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
 }
 
 /// Checks a name before there is a text.

@@ -25,9 +25,7 @@ use gpushare_node::nvml::answer::Measured;
 use gpushare_machine::local::{self, GpuTotal};
 use gpushare_machine::textfile::{self, TextfileError};
 use gpushare_slurm_run as slurm;
-use gpushare_terminal::Answer;
-use gpushare_terminal::FileError;
-use gpushare_terminal::complain;
+use gpushare_terminal::{Answer, FileError, complain};
 
 mod idle;
 mod text;
@@ -90,20 +88,11 @@ impl Facts {
     }
 }
 
-gpushare::errors! {
-    /// What is wrong with the command line, or why nothing was written.
-    #[derive(Debug)]
-    pub enum MetricsError {
-    } from {
-        Textfile(TextfileError)
-    }
-}
-
 /// The text to print, unless a file is named.
 ///
 /// # Errors
 /// The file's name is wrong, or it can't be written.
-pub fn run(arguments: &Arguments) -> Result<Answer, MetricsError> {
+pub fn run(arguments: &Arguments) -> Result<Answer, TextfileError> {
     if let Some(out) = &arguments.out {
         textfile::check_name(out)?;
     }

@@ -1,8 +1,6 @@
 //! The facts in Prometheus' text format, version 0.0.4: one family of samples after another, each with its meaning.
 //! Names and units follow Prometheus' conventions; docs/metrics.md lists them. Decides nothing.
 
-use std::fmt::{Display, Write};
-
 use gpushare::submit::counters::Outcome;
 use gpushare_node::gpu::Unfit;
 use gpushare_node::ledger::Event;
@@ -10,44 +8,10 @@ use gpushare_node::mps::service::On;
 
 use super::{Facts, Node};
 use gpushare_machine::local::GpuTotal;
+use gpushare_machine::textfile::Text;
 
 /// The name of the time of the last run that could read everything.
 pub const LAST_SUCCESS: &str = "gpushare_last_success_timestamp_seconds";
-
-/// The text so far.
-#[derive(Default)]
-struct Text(String);
-
-type Labels<'a> = Vec<(&'static str, &'a str)>;
-
-impl Text {
-    /// Writes a family; nothing if it has no samples.
-    fn family<'a, V: Display>(
-        &mut self,
-        (name, gres_type, help): (&str, &str, &str),
-        samples: impl IntoIterator<Item = (Labels<'a>, V)>,
-    ) {
-        let mut samples = samples.into_iter().peekable();
-        if samples.peek().is_none() {
-            return;
-        }
-        let _ = writeln!(self.0, "# HELP {name} {help}\n# TYPE {name} {gres_type}");
-        for (labels, value) in samples {
-            let labels: Vec<String> =
-                labels.iter().map(|(name, value)| format!("{name}=\"{}\"", escaped(value))).collect();
-            let labels = if labels.is_empty() { String::new() } else { format!("{{{}}}", labels.join(",")) };
-            let _ = writeln!(self.0, "{name}{labels} {value}");
-        }
-    }
-
-    fn gauge(&mut self, name: &str, help: &str, value: impl Display) {
-        self.family((name, "gauge", help), [(Vec::new(), value)]);
-    }
-}
-
-fn escaped(value: &str) -> String {
-    value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
-}
 
 /// The whole text. `success` is the time of the last run that could read everything, if known.
 pub fn exposition(facts: &Facts, success: Option<u64>) -> String {

@@ -72,6 +72,13 @@ impl Period {
     }
 }
 
+/// `2026-10-01 00:00 to 2026-10-31 12:00 (CET)`, for people.
+impl std::fmt::Display for Period {
+    fn fmt(&self, out: &mut std::fmt::Formatter) -> std::fmt::Result {
+        write!(out, "{} to {} ({})", text(self.start), text(self.end), zone(self.end))
+    }
+}
+
 /// The current time.
 pub fn now() -> u32 {
     u32::try_from(Timestamp::now().as_second()).unwrap_or(u32::MAX)

@@ -13,7 +13,7 @@ use super::{ROOT, ReadError};
 use gpushare_slurm_text::version::{Release, Version};
 
 use crate::config::field::{FIELDS, Kind};
-use crate::config::value::{Settings, Value};
+use crate::config::value::{self, Settings, Value};
 use crate::config::{ManagedQos, Members};
 
 mod lending;
@@ -230,10 +230,8 @@ fn cycle(managed: &ManagedQos, in_file: &HashMap<&str, &Settings>, actual: &Actu
     let preempted = |name: &str| -> Vec<&str> {
         let of_database = || actual.qoses.get(name).map(|qos| &qos.settings);
         let settings = in_file.get(name).copied().or_else(of_database);
-        match settings.and_then(|settings| settings.get("Preempt")) {
-            Some(Value::Words(names)) => names.iter().map(String::as_str).collect(),
-            _ => Vec::new(),
-        }
+        let names = settings.into_iter().flat_map(|settings| value::names(settings, "Preempt"));
+        names.map(String::as_str).collect()
     };
     let mut seen = HashSet::new();
     let mut open = preempted(&managed.name);
@@ -249,7 +247,7 @@ fn cycle(managed: &ManagedQos, in_file: &HashMap<&str, &Settings>, actual: &Actu
 }
 
 fn unknown_preempted(managed: &ManagedQos, actual: &Actual, in_file: &HashSet<&str>) -> Vec<String> {
-    let Some(Value::Words(names)) = managed.settings.get("Preempt") else { return Vec::new() };
+    let names = value::names(&managed.settings, "Preempt");
     let unknown =
         names.iter().filter(|name| !in_file.contains(name.as_str()) && !actual.qoses.contains_key(*name));
     unknown

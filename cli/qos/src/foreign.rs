@@ -9,7 +9,7 @@ use super::TYPE;
 use super::check::Cluster;
 use crate::config::ManagedQos;
 use crate::config::field::{FIELDS, Kind};
-use crate::config::value::{Settings, Value};
+use crate::config::value::{self, Settings, Value};
 
 /// The field with the zeros.
 const ZEROS: &str = "GrpTRES";
@@ -43,9 +43,5 @@ pub(super) fn wanted(managed: &ManagedQos, cluster: &Cluster) -> Settings {
 /// Every TRES that the settings limit.
 fn limited(settings: &Settings) -> impl Iterator<Item = &str> {
     let fields = FIELDS.iter().filter(|field| field.kind == Kind::Tres && field.name != MINIMUM);
-    let limits = fields.filter_map(|field| match settings.get(field.name) {
-        Some(Value::Tres(limits)) => Some(limits.keys()),
-        _ => None,
-    });
-    limits.flatten().map(String::as_str)
+    fields.flat_map(|field| value::limits(settings, field.name).keys()).map(String::as_str)
 }

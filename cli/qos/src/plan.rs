@@ -202,10 +202,7 @@ fn fewer_preempted(
     qoses: &[ManagedQos],
     known: &BTreeMap<String, Qos>,
 ) -> (Vec<Change>, Option<BTreeMap<String, Qos>>) {
-    let words = |settings: &Settings| match settings.get("Preempt") {
-        Some(Value::Words(names)) => names.clone(),
-        _ => BTreeSet::new(),
-    };
+    let words = |settings: &Settings| value::names(settings, "Preempt").clone();
     let both = qoses.iter().map(|managed| {
         (
             managed,

@@ -6,7 +6,7 @@ use std::fmt::Write;
 use super::TYPE;
 use super::usage::Usage;
 use crate::config::field::FIELDS;
-use crate::config::value::{Value, amount, text};
+use crate::config::value::{amount, limits, text};
 use crate::config::{ManagedQos, Members};
 use gpushare::text::print::counted;
 
@@ -34,12 +34,9 @@ fn for_how_long(managed: &ManagedQos) -> String {
 
 /// `no h100`, or `no limit`: the text if no number is set.
 fn nothing(managed: &ManagedQos) -> String {
-    let fields =
-        ["GrpTRES", "MaxTRESPerUser"].into_iter().filter_map(|name| match managed.settings.get(name) {
-            Some(Value::Tres(limits)) => Some(limits.keys()),
-            _ => None,
-        });
-    let mut gres_types: Vec<&str> = fields.flatten().filter_map(|name| name.strip_prefix(TYPE)).collect();
+    let fields = ["GrpTRES", "MaxTRESPerUser"].into_iter();
+    let limited = fields.flat_map(|name| limits(&managed.settings, name).keys());
+    let mut gres_types: Vec<&str> = limited.filter_map(|name| name.strip_prefix(TYPE)).collect();
     gres_types.dedup();
     if gres_types.is_empty() { "no limit".to_owned() } else { format!("no {}", gres_types.join(", ")) }
 }
@@ -48,8 +45,7 @@ fn nothing(managed: &ManagedQos) -> String {
 pub fn group_limit(managed: &ManagedQos) -> String {
     let mut parts: Vec<String> =
         managed.gpus.iter().map(|(gres_type, number)| format!("{number} {gres_type}")).collect();
-    let Some(Value::Tres(limits)) = managed.settings.get("GrpTRES") else { return parts.join(", ") };
-    for (name, number) in given(limits) {
+    for (name, number) in given(limits(&managed.settings, "GrpTRES")) {
         let said = managed.gpus.iter().any(|(gres_type, _)| *name == format!("gres/gpu:{gres_type}"));
         let sum = name == "gres/gpu" && !managed.gpus.is_empty();
         if !said && !sum {
@@ -61,7 +57,7 @@ pub fn group_limit(managed: &ManagedQos) -> String {
 
 /// `100 mps a user`: the limits on all jobs of one of its users.
 fn user_limit(managed: &ManagedQos) -> String {
-    let Some(Value::Tres(limits)) = managed.settings.get("MaxTRESPerUser") else { return String::new() };
+    let limits = limits(&managed.settings, "MaxTRESPerUser");
     let parts: Vec<String> = given(limits).map(|(name, number)| in_words(name, *number)).collect();
     if parts.is_empty() { String::new() } else { format!("{} a user", parts.join(", ")) }
 }
@@ -86,13 +82,11 @@ fn in_words(tres: &str, number: u64) -> String {
 
 /// `2 of 4 a40, 8 of 32 CPUs, 90 of 100 a40 minutes`: how much of the group limits is in use, or used.
 pub fn in_use(managed: &ManagedQos, usage: &Usage) -> String {
-    let of = |field, tres, unit| Some(parts(managed.settings.get(field)?, tres, unit));
-    let all = [of("GrpTRES", &usage.tres, ""), of("GrpTRESMins", &usage.minutes, " minutes")];
-    all.into_iter().flatten().flatten().collect::<Vec<_>>().join(", ")
+    let of = |field, tres, unit| parts(limits(&managed.settings, field), tres, unit);
+    [of("GrpTRES", &usage.tres, ""), of("GrpTRESMins", &usage.minutes, " minutes")].concat().join(", ")
 }
 
-fn parts(limits: &Value, tres: &BTreeMap<String, u64>, unit: &str) -> Vec<String> {
-    let Value::Tres(limits) = limits else { return Vec::new() };
+fn parts(limits: &BTreeMap<String, u64>, tres: &BTreeMap<String, u64>, unit: &str) -> Vec<String> {
     let used = |name: &str| {
         let found = tres.iter().find(|(known, _)| known.eq_ignore_ascii_case(name));
         found.map_or(0, |(_, used)| *used)
@@ -109,12 +103,8 @@ fn parts(limits: &Value, tres: &BTreeMap<String, u64>, unit: &str) -> Vec<String
 /// Options that work for any member: two GPUs of the first type, or one if there is only one.
 pub fn example(managed: &ManagedQos) -> String {
     let typed = managed.gpus.first().map(|(gres_type, number)| (gres_type.as_str(), *number));
-    let gres = typed.or_else(|| match managed.settings.get("GrpTRES") {
-        Some(Value::Tres(limits)) => {
-            given(limits).find_map(|(name, number)| Some((name.strip_prefix(TYPE)?, *number)))
-        }
-        _ => None,
-    });
+    let mut limits = given(limits(&managed.settings, "GrpTRES"));
+    let gres = typed.or_else(|| limits.find_map(|(name, number)| Some((name.strip_prefix(TYPE)?, *number))));
     let gres = gres
         .map(|(gres_type, number)| format!(" --gres=gpu:{gres_type}:{}", number.min(2)))
         .unwrap_or_default();

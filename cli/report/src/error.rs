@@ -1,10 +1,12 @@
 //! Why there is no report.
 
+use gpushare_history::privacy::PrivacyError;
 use gpushare_history::usage::UsageError;
 use gpushare_period::hours::HoursError;
 use gpushare_plot::PlotError;
 use gpushare_qos::ReadError;
 use gpushare_slurm_run::ProgramError;
+use gpushare_slurm_run::file::NoSettings;
 use gpushare_slurm_text::version::ReleaseError;
 use gpushare_terminal::FileError;
 
@@ -13,11 +15,6 @@ gpushare::errors! {
     #[derive(Debug)]
     pub enum ReportError {
         NoSreport(error: ProgramError) => "{error}; run it where Slurm's commands are";
-        /// Neither slurmctld nor slurm.conf names the cluster.
-        NoCluster(asked: ProgramError, read: FileError) => "{asked}; {read}";
-        NotAll { user: String, private: &'static str } =>
-            "slurmdbd.conf has PrivateData={private}, so '{user}' sees only some of it; run this as root, or as a user \
-             with AdminLevel=Operator";
         NoQos(name: String) => "--qos '{}': the database has no such QOS", name.escape_debug();
         NoAccount(name: String, cluster: String) =>
             "--account '{}': cluster {cluster} has no such account", name.escape_debug();
@@ -29,6 +26,6 @@ gpushare::errors! {
         Plot(error: PlotError) => "the plot: {error}";
     } from {
         Usage(UsageError), Program(ProgramError), Period(HoursError), Release(ReleaseError), Read(ReadError),
-        File(FileError), Json(serde_json::Error)
+        File(FileError), Privacy(PrivacyError), Settings(NoSettings)
     }
 }

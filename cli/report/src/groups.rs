@@ -3,9 +3,8 @@
 
 use std::collections::BTreeMap;
 
-use gpushare_qos::config::lending;
-use gpushare_qos::config::value::Value;
-use gpushare_qos::config::{Burst, ManagedQos, Members};
+use gpushare_qos::config::value;
+use gpushare_qos::config::{Burst, ManagedQos, lending};
 use gpushare_qos::state::{self, Qos};
 use gpushare_slurm_run::run;
 use gpushare_slurm_text::limits::{self, Associations};
@@ -56,21 +55,17 @@ impl Database {
     /// # Errors
     /// It doesn't answer, or its answer can't be read.
     pub fn ask(cluster: &str) -> Result<Database, ReportError> {
-        let text = |program: &str, arguments: &[&str]| {
-            run::ask(program, arguments).map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
-        };
         let asked = state::ask_qoses();
         let asked: Vec<&str> = asked.iter().map(String::as_str).collect();
         let of = format!("cluster={cluster}");
-        let (program, arguments) = limits::ASSOCIATIONS;
         let [associations, ever] = [&["where", &*of][..], &["where", &*of, "withdeleted"]]
-            .map(|which| text(program, &[arguments, which].concat()).map(|text| Associations::read(&text)));
+            .map(|which| run::question(limits::ASSOCIATIONS, which).map(|text| Associations::read(&text)));
         Ok(Database {
-            qoses: state::qoses(&text("sacctmgr", &asked)?)?,
+            qoses: state::qoses(&run::text("sacctmgr", &asked)?)?,
             associations: associations?,
             ever: ever?,
             // The database answers without slurmctld too.
-            of_partitions: text(partition::PARTITIONS.0, partition::PARTITIONS.1)
+            of_partitions: run::question(partition::PARTITIONS, &[])
                 .map(|text| partition::read(&text).into_iter().filter_map(|one| one.own).collect())
                 .unwrap_or_default(),
         })
@@ -136,17 +131,12 @@ impl Database {
     fn qos(&self, name: &str) -> Option<Group> {
         let (name, qos) = self.qoses.iter().find(|(known, _)| known.eq_ignore_ascii_case(name))?;
         // Percentages are no numbers.
-        let flags = qos.settings.get("Flags");
-        let is_relative = matches!(flags, Some(Value::Words(words)) if words.contains("Relative"));
-        let limits = match qos.settings.get("GrpTRES") {
-            Some(Value::Tres(limits)) if !is_relative => {
-                owned(limits.iter().map(|(tres, count)| (tres.as_str(), *count)))
-            }
-            _ => Vec::new(),
-        };
+        let is_relative = value::names(&qos.settings, "Flags").contains("Relative");
+        let limits = value::limits(&qos.settings, "GrpTRES").iter().filter(|_| !is_relative);
+        let owned = owned(limits.map(|(tres, count)| (tres.as_str(), *count)));
         let burst = Some(lending::name(name)).filter(|burst| self.is_burst(burst));
         let is_ours = qos.owner().is_some();
-        Some(Group { of: Of::Qos, name: name.clone(), owned: limits, burst, is_ours })
+        Some(Group { of: Of::Qos, name: name.clone(), owned, burst, is_ours })
     }
 
     fn account(&self, name: &str) -> Option<Group> {
@@ -177,17 +167,5 @@ pub fn owned<'t>(limits: impl Iterator<Item = (&'t str, u64)>) -> Vec<(String, u
 }
 
 fn record(name: String, group: &Group, burst: Option<Burst>, burst_of: Option<String>) -> ManagedQos {
-    ManagedQos {
-        line: 0,
-        name,
-        members: Members::Unsaid,
-        gpus: group.owned.clone(),
-        settings: BTreeMap::new(),
-        keeps_to_its_types: false,
-        is_last: false,
-        unruled: Vec::new(),
-        old_names: Vec::new(),
-        burst,
-        burst_of,
-    }
+    ManagedQos { name, gpus: group.owned.clone(), burst, burst_of, ..ManagedQos::default() }
 }

@@ -11,12 +11,11 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueHint};
 use gpushare_history::held::{self, HELD, Held};
-use gpushare_history::privacy::{self, Sees};
 use gpushare_history::progress::Progress;
-use gpushare_history::stream;
+use gpushare_history::{privacy, stream};
 use gpushare_period::{Period, hours};
 use gpushare_slurm_run::file::ConfFile;
-use gpushare_slurm_run::{self as slurm, ProgramError, run as programs};
+use gpushare_slurm_run::{self as slurm, run as programs};
 use gpushare_slurm_text::version::Release;
 use gpushare_slurm_text::{Settings, sreport, tres};
 use gpushare_terminal::{Answer, json, write_file};
@@ -89,11 +88,7 @@ pub fn run<E: Display>(
          that"
             .to_owned(),
     ];
-    match privacy::of_this_user(Release::parse(&version)?)? {
-        Sees::All => {}
-        Sees::Perhaps(remark) => remarks.push(remark),
-        Sees::Some { user, private } => return Err(ReportError::NotAll { user, private }),
-    }
+    remarks.extend(privacy::of_this_user(Release::parse(&version)?)?);
     let cluster = cluster()?;
     let database = Database::ask(&cluster)?;
     let is_of_some = !(arguments.qos.is_empty() && arguments.account.is_empty());
@@ -125,7 +120,7 @@ pub fn run<E: Display>(
     Ok(Answer::from(if arguments.csv {
         text::csv(&report)
     } else if arguments.json {
-        json::text(&report)?
+        json::text(&report)
     } else {
         text::lines(&report)
     }))
@@ -135,21 +130,14 @@ pub fn run<E: Display>(
 fn cluster() -> Result<String, ReportError> {
     let settings = match slurm::ask("scontrol", &["show", "config"]) {
         Ok(text) => Settings::parse(&text),
-        Err(asked) => match ConfFile::read_whole(&slurm::conf()) {
-            Ok(conf) => conf.settings(),
-            Err(read) => return Err(ReportError::NoCluster(asked, read)),
-        },
+        Err(asked) => ConfFile::instead(&slurm::conf(), asked)?.settings(),
     };
     Ok(settings.get("ClusterName").to_owned())
 }
 
-fn ask_text(program: &str, arguments: &[&str]) -> Result<String, ProgramError> {
-    programs::ask(program, arguments).map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
-}
-
 /// The GPU types that accounting has.
 fn types() -> Result<Vec<String>, ReportError> {
-    let names = tres::names(&ask_text(tres::ALL.0, tres::ALL.1)?);
+    let names = tres::names(&programs::question(tres::ALL, &[])?);
     if !names.iter().any(|name| name == "gres/gpu") {
         return Err(ReportError::NoGpus);
     }
@@ -163,7 +151,7 @@ fn told(types: &[String], period: Period) -> Result<Told, ReportError> {
     let (start, end) = (period.start, period.end);
     let ask = |arguments: Vec<String>| {
         let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
-        ask_text(sreport::PROGRAM, &arguments)
+        programs::text(sreport::PROGRAM, &arguments)
     };
     let unreadable = |line: &str| ReportError::Line(line.chars().take(80).collect());
     let text = ask(sreport::of_cluster(&tres, start, end))?;

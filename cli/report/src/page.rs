@@ -3,12 +3,11 @@
 
 use gpushare_period::Period;
 use gpushare_plot::{Band, Chart, PlotError, Rgb};
-use gpushare_terminal::clean;
+use gpushare_terminal::{Table, clean};
 
 use super::groups::ANY;
 use super::report::{OfType, OneGroup, Report};
-use super::sum;
-use super::text::{self, Table};
+use super::{sum, text};
 
 /// How many steps of a plot's axis are one GPU.
 const STEPS: u64 = 1000;
@@ -135,7 +134,7 @@ fn table(table: &Table) -> String {
     if table.rows.is_empty() {
         return String::new();
     }
-    let class = |at: usize| if at < table.words { " class=\"word\"" } else { "" };
+    let class = |at: usize| if at < table.numbers.start { " class=\"word\"" } else { "" };
     let cells = |name: &str, row: &[String]| -> String {
         let cell = |(at, word): (usize, &String)| format!("<{name}{}>{}</{name}>", class(at), escaped(word));
         (0..).zip(row).map(cell).collect()

@@ -12,7 +12,7 @@ use gpushare_period::Period;
 use gpushare_qos::config::{ManagedQos, lending as pairs};
 use gpushare_qos::lending;
 use gpushare_qos::usage::Usage;
-use gpushare_slurm_text::sacct;
+use gpushare_slurm_text::{sacct, text};
 
 use super::groups::{ANY, Database, Group, Of};
 
@@ -359,8 +359,4 @@ fn parts(period: Period, mut from: u32, to: u32, mut show: impl FnMut(usize, u64
         show(at, u64::from(end - from));
         from = end;
     }
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
 }

@@ -1,9 +1,6 @@
 //! The report as text for people, and as CSV for a spreadsheet.
 
-use gpushare_period::{text, zone};
-use gpushare_terminal::clean;
-use gpushare_terminal::columns::{self, Side, Span};
-use gpushare_terminal::csv;
+use gpushare_terminal::{Table, clean, csv, notes};
 
 use super::groups::{ANY, Of};
 use super::report::{Account, Difference, Loan, OneGroup, Report};
@@ -11,30 +8,18 @@ use super::report::{Account, Difference, Loan, OneGroup, Report};
 /// How many accounts, users and differences are shown; --json has all.
 const SHOWN: usize = 12;
 
-/// A table: the names of its columns, and its rows. The first columns, as many as it says, are words.
-pub struct Table {
-    pub head: Vec<&'static str>,
-    pub words: usize,
-    pub rows: Vec<Vec<String>>,
-}
-
 /// The report as text.
 pub fn lines(report: &Report) -> String {
     let mut out = format!("{}, in GPU-hours\n", clean(&title(report)));
     for table in [gpus(report), groups(report), users(report), loans(report), accounts(report)] {
         out += &aligned(&table);
     }
-    out += "\n";
-    for remark in said(report) {
-        out += &format!("note: {}\n", clean(&remark));
-    }
-    out
+    out + "\n" + &notes(&said(report))
 }
 
 /// The cluster and the period.
 pub fn title(report: &Report) -> String {
-    let period = report.period;
-    format!("{}, {} to {} ({})", report.cluster, text(period.start), text(period.end), zone(period.end))
+    format!("{}, {}", report.cluster, report.period)
 }
 
 /// The cluster's GPUs.
@@ -47,7 +32,7 @@ pub fn gpus(report: &Report) -> Table {
     // Types first, then all of them.
     let (any, typed): (Vec<_>, Vec<_>) = report.gpus.iter().partition(|one| one.gpu_type == ANY);
     let head = vec!["GPU", "NUMBER", "ALLOCATED", "IDLE", "DOWN", "PLANNED DOWN", "PLANNED", "ALL"];
-    Table { head, words: 1, rows: typed.into_iter().chain(any).map(row).collect() }
+    Table { head, numbers: 1..8, rows: typed.into_iter().chain(any).map(row).collect() }
 }
 
 /// A row for each group and type.
@@ -91,7 +76,7 @@ pub fn groups(report: &Report) -> Table {
         let row = ["other QOSes", gpu_type, "", "", &used].map(str::to_owned).into_iter();
         rows.push(row.chain(std::iter::repeat_n(String::new(), 7)).collect());
     }
-    Table { head, words: 2, rows }
+    Table { head, numbers: 2..12, rows }
 }
 
 /// `qos qos_x`.
@@ -114,7 +99,7 @@ pub fn users(report: &Report) -> Table {
         };
         group.users.iter().map(row)
     });
-    Table { head: vec!["GROUP", "USER", "GPU", "USED"], words: 3, rows: rows.collect() }
+    Table { head: vec!["GROUP", "USER", "GPU", "USED"], numbers: 3..4, rows: rows.collect() }
 }
 
 /// Who had whose GPUs.
@@ -133,7 +118,7 @@ pub fn loans(report: &Report) -> Table {
     }
     rows.sort();
     rows.dedup();
-    Table { head: vec!["LENT BY", "TO", "GPU", "USED"], words: 3, rows }
+    Table { head: vec!["LENT BY", "TO", "GPU", "USED"], numbers: 3..4, rows }
 }
 
 /// What sreport says of accounts.
@@ -148,7 +133,8 @@ pub fn accounts(report: &Report) -> Table {
         true => vec!["ACCOUNT", "USER", "GPU", "USED"],
         false => vec!["ACCOUNT", "GPU", "USED"],
     };
-    Table { words: head.len() - 1, head, rows: report.accounts.iter().filter(is_shown).map(row).collect() }
+    let last = head.len() - 1;
+    Table { head, numbers: last..last + 1, rows: report.accounts.iter().filter(is_shown).map(row).collect() }
 }
 
 /// The remarks, and how the report compares with sreport.
@@ -198,22 +184,9 @@ fn span(seconds: u32) -> String {
 }
 
 fn aligned(table: &Table) -> String {
-    if table.rows.is_empty() {
-        return String::new();
-    }
-    let head = table.head.iter().map(|word| (*word).to_owned()).collect();
-    let shown = if table.head.first() == Some(&"GROUP") && table.words == 2 { usize::MAX } else { SHOWN };
-    let rows = std::iter::once(head).chain(table.rows.iter().take(shown).cloned());
-    let rows = rows.map(|row: Vec<String>| row.into_iter().map(Span::from).collect()).collect();
-    let sides =
-        (0..table.head.len()).map(|at| (if at < table.words { Side::Left } else { Side::Right }, None));
-    let lines = columns::aligned(rows, &sides.collect::<Vec<_>>());
-    let text =
-        lines.iter().fold("\n".to_owned(), |text, line| text + "  " + &line.render(None, false) + "\n");
-    match table.rows.len().saturating_sub(shown) {
-        0 => text,
-        more => format!("{text}  and {more} more, in --json and --html\n"),
-    }
+    let all_shown = table.head.first() == Some(&"GROUP") && table.numbers.start == 2;
+    let text = table.text("  ", if all_shown { usize::MAX } else { SHOWN }, "--json and --html");
+    if text.is_empty() { text } else { format!("\n{text}") }
 }
 
 /// A line for each group and GPU type, in GPU-seconds.

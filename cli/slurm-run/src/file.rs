@@ -1,17 +1,26 @@
 //! One of Slurm's configuration files on this machine, with its includes. A daemon reads it at its next start; a
 //! running daemon may have other values.
 
-use std::fs;
-use std::io;
 use std::path::{Path, PathBuf};
+use std::{fs, io};
 
 use gpushare_node::gpu::gres_conf::lines::{fields, include, logical_lines};
 
 use gpushare_slurm_text::Settings;
 use gpushare_terminal::FileError;
 
+use super::ProgramError;
+
 /// How deeply includes may be nested.
 const DEPTH: usize = 4;
+
+gpushare::errors! {
+    /// Neither slurmctld nor slurm.conf says what is set.
+    #[derive(Debug)]
+    pub enum NoSettings {
+        Neither(asked: ProgramError, read: FileError) => "{asked}; {read}";
+    }
+}
 
 /// A file's content.
 #[derive(Debug, Default)]
@@ -42,6 +51,14 @@ impl ConfFile {
     pub fn read_whole(path: &Path) -> Result<ConfFile, FileError> {
         let mut found = ConfFile::read(path).map_err(FileError::of(path))?;
         found.unread.take().map_or(Ok(found), Err)
+    }
+
+    /// slurm.conf here, where slurmctld doesn't answer.
+    ///
+    /// # Errors
+    /// It can't be read either.
+    pub fn instead(path: &Path, asked: ProgramError) -> Result<ConfFile, NoSettings> {
+        ConfFile::read_whole(path).map_err(|read| NoSettings::Neither(asked, read))
     }
 
     fn add(&mut self, path: &Path, depth: usize) -> io::Result<()> {

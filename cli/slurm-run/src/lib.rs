@@ -10,6 +10,7 @@ use file::ConfFile;
 use gpushare::config::last_good;
 use gpushare::text::hostlist::names;
 
+pub mod control;
 pub mod file;
 mod reach;
 pub mod run;

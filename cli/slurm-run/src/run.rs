@@ -5,6 +5,7 @@ use std::process::{Command, ExitStatus};
 use std::time::Duration;
 
 use gpushare_node::exec::{AskError, Asked, pieces};
+use gpushare_slurm_text::Question;
 
 /// More than the associations and QOSes of any site, or 10,000 nodes.
 const LONGEST: usize = 64 << 20;
@@ -45,6 +46,22 @@ gpushare::errors! {
 /// The program can't be run, doesn't end in time, or fails.
 pub fn ask(program: &str, arguments: &[&str]) -> Result<Vec<u8>, ProgramError> {
     within(PATIENCE, program, arguments)
+}
+
+/// The output as text.
+///
+/// # Errors
+/// The same as for [`ask`].
+pub fn text(program: &str, arguments: &[&str]) -> Result<String, ProgramError> {
+    ask(program, arguments).map(|output| String::from_utf8_lossy(&output).into_owned())
+}
+
+/// The answer to a question with more arguments.
+///
+/// # Errors
+/// The same as for [`ask`].
+pub fn question((program, arguments): Question, more: &[&str]) -> Result<String, ProgramError> {
+    text(program, &[arguments, more].concat())
 }
 
 /// The output of a program that must end in this time.

@@ -8,11 +8,11 @@ use gpushare_slurm_text::limits::{self, QOSES};
 use gpushare_slurm_text::node::{self, ALL_NODES};
 use gpushare_slurm_text::partition::{self, PARTITIONS};
 use gpushare_slurm_text::settings::SETTINGS;
-use gpushare_slurm_text::{Node, Partition, Qos, Question, Settings};
+use gpushare_slurm_text::{Node, Partition, Qos, Settings};
 use once_cell::unsync::OnceCell;
 
 use super::ProgramError;
-use super::run::ask;
+use super::run::question;
 
 /// The answers so far.
 #[derive(Debug, Default)]
@@ -30,7 +30,9 @@ impl Snapshot {
     /// # Errors
     /// slurmctld doesn't answer.
     pub fn partitions(&self) -> Result<&[Partition], ProgramError> {
-        self.partitions.get_or_try_init(|| Ok(partition::read(&text(PARTITIONS)?))).map(Vec::as_slice)
+        self.partitions
+            .get_or_try_init(|| Ok(partition::read(&question(PARTITIONS, &[])?)))
+            .map(Vec::as_slice)
     }
 
     /// The database's QOSes.
@@ -38,7 +40,7 @@ impl Snapshot {
     /// # Errors
     /// slurmdbd doesn't answer.
     pub fn qoses(&self) -> Result<&[Qos], ProgramError> {
-        self.qoses.get_or_try_init(|| Ok(limits::qoses(&text(QOSES)?))).map(Vec::as_slice)
+        self.qoses.get_or_try_init(|| Ok(limits::qoses(&question(QOSES, &[])?))).map(Vec::as_slice)
     }
 
     /// All nodes, also those that don't exist yet.
@@ -46,7 +48,7 @@ impl Snapshot {
     /// # Errors
     /// slurmctld doesn't answer.
     pub fn nodes(&self) -> Result<&[Node], ProgramError> {
-        self.nodes.get_or_try_init(|| Ok(node::read(&text(ALL_NODES)?))).map(Vec::as_slice)
+        self.nodes.get_or_try_init(|| Ok(node::read(&question(ALL_NODES, &[])?))).map(Vec::as_slice)
     }
 
     /// The settings that slurmctld uses.
@@ -54,7 +56,7 @@ impl Snapshot {
     /// # Errors
     /// slurmctld doesn't answer.
     pub fn settings(&self) -> Result<&Settings, ProgramError> {
-        self.settings.get_or_try_init(|| Ok(Settings::parse(&text(SETTINGS)?)))
+        self.settings.get_or_try_init(|| Ok(Settings::parse(&question(SETTINGS, &[])?)))
     }
 
     /// What any other question is answered, as by [`super::ask`].
@@ -69,20 +71,16 @@ impl Snapshot {
         &self,
         program: &str,
         arguments: &[&str],
-        question: impl FnOnce() -> Result<String, ProgramError>,
+        ask: impl FnOnce() -> Result<String, ProgramError>,
     ) -> Result<Rc<str>, ProgramError> {
         let words: Vec<String> = [&[program], arguments].concat().into_iter().map(str::to_owned).collect();
         if let Some(known) = self.others.borrow().get(&words) {
             return Ok(Rc::clone(known));
         }
-        let said: Rc<str> = question()?.into();
+        let said: Rc<str> = ask()?.into();
         self.others.borrow_mut().insert(words, Rc::clone(&said));
         Ok(said)
     }
-}
-
-fn text((program, arguments): Question) -> Result<String, ProgramError> {
-    ask(program, arguments).map(|output| String::from_utf8_lossy(&output).into_owned())
 }
 
 #[cfg(test)]

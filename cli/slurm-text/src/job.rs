@@ -114,30 +114,25 @@ impl Job {
         let mut columns = split(line)?.into_iter();
         let mut next = || columns.next().map(str::trim_end);
         let name = |text: &str| if text == "(null)" { String::new() } else { text.to_owned() };
-        let (id, shown, user_id) = (next()?.parse().ok()?, next()?.to_owned(), next()?.parse().ok()?);
-        let (user, account, qos, partition) = (name(next()?), name(next()?), name(next()?), name(next()?));
-        let (reservation, state) = (name(next()?), next()?.to_owned());
-        let (start, nodes) = (next()?.parse().unwrap_or(0), next()?.parse().unwrap_or(0));
-        let reason = next()?.to_owned();
-        let allocated = columns.next()?;
-        Some(Job {
-            id,
-            name: shown,
-            user_id,
-            user,
-            account,
-            qos,
-            partition,
-            reservation,
-            state: State::read(&state),
-            state_word: state,
-            start,
-            nodes,
-            reason,
+        let mut job = Job {
+            id: next()?.parse().ok()?,
+            name: next()?.to_owned(),
+            user_id: next()?.parse().ok()?,
+            user: name(next()?),
+            account: name(next()?),
+            qos: name(next()?),
+            partition: name(next()?),
+            reservation: name(next()?),
+            state_word: next()?.to_owned(),
+            start: next()?.parse().unwrap_or(0),
+            nodes: next()?.parse().unwrap_or(0),
+            reason: next()?.to_owned(),
             // A list that fills its column was cut.
-            allocated: allocated.ends_with(' ').then(|| Tres::read(allocated)),
-            record: Record::default(),
-        })
+            allocated: columns.next().filter(|list| list.ends_with(' ')).map(Tres::read),
+            ..Job::default()
+        };
+        job.state = State::read(&job.state_word);
+        Some(job)
     }
 
     /// The name by which scancel and scontrol act on this job alone: a task by its array, a component of a

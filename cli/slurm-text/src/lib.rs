@@ -55,6 +55,11 @@ pub struct Snapshot {
     pub settings: Settings,
 }
 
+/// Text that may have been cut within a character.
+pub fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
 /// The columns of a line of squeue, sacctmgr or sacct.
 fn columns(line: &str) -> std::str::Split<'_, char> {
     line.split('|')

@@ -144,43 +144,32 @@ pub fn row(line: &str) -> Option<Row> {
     let mut columns = columns(line).map(str::trim);
     let mut next = || columns.next();
     let said = |text: &str| Some(text.to_owned()).filter(|text| !["N/A", "(null)"].contains(&text.as_str()));
-    let id = next()?.parse().ok()?;
-    let array = next()?.parse().ok()?;
-    let tasks = said(next()?).unwrap_or_default();
-    let het = next()?.parse().ok().zip(next()?.parse().ok());
-    let user_id = next()?.parse().ok()?;
-    let mut word = || next().map(str::to_owned);
-    let (user, account, partition, qos) = (word()?, word()?, word()?, word()?);
-    let (state, reason, nodes) = (word()?, word()?, word()?);
-    let (start, end, node_list, tres) = (word()?, word()?, word()?, word()?);
-    let (per_node, per_job, per_task, per_socket) = (word()?, word()?, word()?, word()?);
-    let mut seconds = || columns.next().and_then(gpushare::text::time::seconds);
-    let (time_limit, time_left) = (seconds().map(|seconds| seconds / 60), seconds());
-    let priority = columns.next().and_then(|priority| priority.parse().ok()).unwrap_or(0);
+    let seconds = gpushare::text::time::seconds;
+    // In the order of the columns.
     Some(Row {
-        id,
-        array,
-        tasks,
-        het,
-        user_id,
-        user,
-        account,
-        partition,
-        qos,
-        state,
-        reason,
+        id: next()?.parse().ok()?,
+        array: next()?.parse().ok()?,
+        tasks: said(next()?).unwrap_or_default(),
+        het: next()?.parse().ok().zip(next()?.parse().ok()),
+        user_id: next()?.parse().ok()?,
+        user: next()?.to_owned(),
+        account: next()?.to_owned(),
+        partition: next()?.to_owned(),
+        qos: next()?.to_owned(),
+        state: next()?.to_owned(),
+        reason: next()?.to_owned(),
         // In a range of nodes, the first number is the minimum.
-        nodes: nodes.split('-').next().and_then(|nodes| nodes.parse().ok()).unwrap_or(1),
-        start,
-        end,
-        node_list,
-        tres: tres_of(&tres),
-        per_node: said(&per_node).unwrap_or_default(),
-        per_job: said(&per_job).unwrap_or_default(),
-        per_other: said(&per_task).or(said(&per_socket)).is_some_and(|text| !text.is_empty()),
-        time_limit,
-        time_left,
-        priority,
+        nodes: next()?.split('-').next().and_then(|nodes| nodes.parse().ok()).unwrap_or(1),
+        start: next()?.to_owned(),
+        end: next()?.to_owned(),
+        node_list: next()?.to_owned(),
+        tres: tres_of(next()?),
+        per_node: said(next()?).unwrap_or_default(),
+        per_job: said(next()?).unwrap_or_default(),
+        per_other: [next()?, next()?].into_iter().any(|text| said(text).is_some_and(|text| !text.is_empty())),
+        time_limit: next().and_then(seconds).map(|seconds| seconds / 60),
+        time_left: next().and_then(seconds),
+        priority: next().and_then(|priority| priority.parse().ok()).unwrap_or(0),
     })
 }
 

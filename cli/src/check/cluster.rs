@@ -35,8 +35,6 @@ pub fn findings(config: &Config, slurm: &Slurm, reach: &Reach, hooks: bool, on_n
     }
     if reach.slurmctld.is_ok() {
         findings.extend(names::of_slurmctld(config, slurm));
-    }
-    if reach.slurmctld.is_ok() {
         findings.extend(billing(config, slurm));
         findings.extend(spread(config, slurm));
         findings.extend(login_shells(config, &slurm.settings));

@@ -6,10 +6,9 @@
 //! the same check as for open(2), without waking a driver ([`access`]). It neither reads nor changes Slurm's cgroups.
 
 use std::ffi::OsString;
-use std::fs;
-use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+use std::{fs, io};
 
 use gpushare_node::config::{NodeConfig, Placement};
 use gpushare_node::exec::{self, AskError};

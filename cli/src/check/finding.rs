@@ -2,14 +2,13 @@
 
 use std::io::{self, IsTerminal};
 
-use rustix::termios::tcgetwinsize;
-use serde::Serialize;
-
+use clap::ColorChoice;
+use gpushare_terminal::clean;
 use gpushare_terminal::columns::{Line, Look};
-use gpushare_terminal::{clean, json};
+use rustix::termios::tcgetwinsize;
 
 use crate::slurm::SENT;
-use crate::status::{Color, colours};
+use crate::status::colours;
 
 /// One line of the answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -102,7 +101,7 @@ pub fn lines(findings: &[Finding], form: Form) -> String {
 
 impl Form {
     /// On standard output, at its width if that is a terminal.
-    pub fn on_stdout(all: bool, quiet: bool, color: Color) -> Form {
+    pub fn on_stdout(all: bool, quiet: bool, color: ColorChoice) -> Form {
         let stdout = io::stdout();
         let size = stdout.is_terminal().then(|| tcgetwinsize(stdout).ok()).flatten();
         let width = size.map(|size| usize::from(size.ws_col)).filter(|columns| *columns > 0);
@@ -191,42 +190,6 @@ fn word(status: &Status) -> &'static str {
     }
 }
 
-/// The findings as one JSON object, with the machine's facts.
-///
-/// # Errors
-/// The same as for [`json::text`].
-pub fn json<M: Serialize>(findings: &[Finding], machine: Option<&M>) -> serde_json::Result<String> {
-    json::text(&Findings { machine, findings: findings.iter().map(One::of).collect() })
-}
-
-#[derive(Serialize)]
-struct Findings<'a, M> {
-    #[serde(flatten)]
-    machine: Option<&'a M>,
-    findings: Vec<One<'a>>,
-}
-
-#[derive(Serialize)]
-struct One<'a> {
-    about: &'a str,
-    status: &'static str,
-    said: &'a str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    fix: Option<&'a str>,
-}
-
-impl One<'_> {
-    fn of(finding: &Finding) -> One<'_> {
-        let Finding { about, said, status } = finding;
-        let (status, fix) = match status {
-            Status::Ok => ("ok", None),
-            Status::Wrong(fix) => ("wrong", Some(fix.as_str())),
-            Status::Unknown => ("unknown", None),
-        };
-        One { about, status, said, fix }
-    }
-}
-
 /// The first few names.
 pub fn listed(names: &[String]) -> String {
     let shown = names.iter().take(8).map(String::as_str).collect::<Vec<_>>().join(", ");
@@ -244,6 +207,7 @@ pub fn drop_right(findings: &mut Vec<Finding>, about: &str) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::check::fleet::Line;
     use serde_json::{Value, json};
 
     #[test]
@@ -272,13 +236,13 @@ mod tests {
     fn what_is_wrong_and_only_that_has_a_fix() {
         let findings =
             [Finding::ok("a", "is"), Finding::wrong("b", "is \u{9b}not", "mend"), Finding::unknown("c", "?")];
-        let text = json(&findings, None::<&()>).unwrap();
+        let text = gpushare_terminal::json::text(&findings.each_ref().map(Line::of));
         let told: Value = serde_json::from_str(&text).unwrap();
-        let expected = json!({"findings": [
+        let expected = json!([
             {"about": "a", "status": "ok", "said": "is"},
             {"about": "b", "status": "wrong", "said": "is \u{9b}not", "fix": "mend"},
             {"about": "c", "status": "unknown", "said": "?"},
-        ]});
+        ]);
         assert_eq!(told, expected);
         assert!(!text.contains('\u{9b}'), "{text:?}");
         let form = Form { all: true, ..Form::default() };

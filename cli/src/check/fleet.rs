@@ -41,6 +41,13 @@ impl Line {
     }
 }
 
+impl Report {
+    /// What a machine says of itself.
+    pub fn of(machine: Machine, findings: &[Finding]) -> Report {
+        Report { machine, findings: findings.iter().map(Line::of).collect() }
+    }
+}
+
 impl FromNode for Report {
     fn node(&self) -> &str {
         &self.machine.node

@@ -6,8 +6,7 @@ use std::path::Path;
 use gpushare::text::gres::{self, NodeGres};
 use gpushare::text::hostlist;
 use gpushare_machine::config::Config;
-use gpushare_node::config::gpu_files;
-use gpushare_node::config::{NodeConfig, Placement};
+use gpushare_node::config::{NodeConfig, Placement, gpu_files};
 
 use super::cluster::setting;
 use super::finding::Finding;

@@ -207,7 +207,11 @@ impl Kind<'_> {
         let is_number =
             |name: &&str| about == "ExemptUsers" && name.bytes().all(|byte| byte.is_ascii_digit());
         let unknown = patterns.without_match(&self.names, self.case).into_iter();
-        let unknown: Vec<&str> = unknown.filter(|name| !is_number(name)).collect();
+        self.without(about, &unknown.filter(|name| !is_number(name)).collect::<Vec<_>>(), loss)
+    }
+
+    /// The same, if it is known which names nothing has.
+    fn without(&self, about: &'static str, unknown: &[&str], loss: Loss) -> Option<Finding> {
         let near = |name: &str| meant(name, &self.names);
         let parts: Vec<String> = unknown.iter().map(|name| said(self.word, name, near(name))).collect();
         let fixes: Vec<String> = unknown

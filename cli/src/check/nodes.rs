@@ -139,7 +139,7 @@ fn record(one: &slurm::Node, all: &[slurm::Node], config: &Config) -> Said {
     let versions: BTreeMap<String, String> =
         version.map(|version| ("Slurm".to_owned(), version)).into_iter().collect();
     let machine = Machine { node: one.name.clone(), time: now(), versions, ..Machine::default() };
-    Said::Report(Box::new(Report { machine, findings: findings.iter().map(fleet::Line::of).collect() }))
+    Said::Report(Box::new(Report::of(machine, &findings)))
 }
 
 /// Programs that put the node's name before each line get an option that prevents it, and those that start others a

@@ -4,15 +4,13 @@
 //! A running daemon has its plugins in memory, so its next start counts: for slurmctld a restart or, since 23.11,
 //! `scontrol reconfigure`; for slurmstepd the next job.
 
-use std::fs;
-use std::io;
 use std::path::{Path, PathBuf};
+use std::{fs, io};
 
-use super::CheckError;
-use super::daemon;
 use super::finding::Finding;
 use super::plugstack::{Line, Plugstack};
 use super::version::PluginError;
+use super::{CheckError, daemon};
 use crate::requirements::{is_plugin, matching};
 use crate::slurm::file::ConfFile;
 use crate::slurm::{Node, Settings};

@@ -1,16 +1,14 @@
 //! Which Slurm a plugin was built for, and which one a program belongs to. It reads a plugin's version from its file,
 //! since it can't load it.
 
-use std::fs;
-use std::io;
 use std::path::Path;
 use std::time::Duration;
+use std::{fs, io};
 
 use gpushare_slurm_text::version::{Release, Version};
 use object::{Object, ObjectSection, ObjectSymbol};
 
-use crate::slurm::command;
-use crate::slurm::run;
+use crate::slurm::{command, run};
 
 /// How long a program may take to report its version.
 const PATIENCE: Duration = Duration::from_secs(10);

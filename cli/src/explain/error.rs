@@ -32,7 +32,7 @@ gpushare::errors! {
         NoAccount(user: String) => "Slurm shows you no account of user '{}'", user.escape_debug();
         NoUser(said: String) => "'id -u' says '{}'", said.escape_debug();
     } from {
-        Program(ProgramError), File(FileError), Load(LoadError), Json(serde_json::Error), Release(ReleaseError),
+        Program(ProgramError), File(FileError), Load(LoadError), Release(ReleaseError),
         Option(OptionError)
     }
 }

@@ -102,7 +102,7 @@ pub fn explain(id: &JobId, options: Options) -> Result<Option<String>, ExplainEr
         }
         let more = over.len().saturating_sub(MOST);
         over.truncate(MOST);
-        return Ok(Some(print(&over, more, options.json)?));
+        return Ok(Some(print(&over, more, options.json)));
     }
     Ok(Some(some(&all, &rows, options)?))
 }
@@ -115,7 +115,7 @@ fn some(all: &[&Row], rows: &[Row], options: Options) -> Result<String, ExplainE
     let qoses = qoses.unwrap_or_default().qoses;
     let told = all.iter().take(MOST).map(|row| one(row, rows, options, (&snapshot, &qoses)));
     let told = told.collect::<Result<Vec<Told>, ProgramError>>()?;
-    Ok(print(&told, all.len() - told.len(), options.json)?)
+    Ok(print(&told, all.len() - told.len(), options.json))
 }
 
 /// The report about a user's waiting jobs.
@@ -236,17 +236,11 @@ fn over(id: &JobId) -> Result<Vec<Told>, ProgramError> {
     Ok(told.collect())
 }
 
-fn print(told: &[Told], more: usize, json: bool) -> serde_json::Result<String> {
-    #[derive(Serialize)]
-    struct Object<'a> {
-        jobs: &'a [Told],
-        /// How many jobs with the same number are not shown.
-        more: usize,
-    }
+fn print(told: &[Told], more: usize, json: bool) -> String {
     if json {
-        gpushare_terminal::json::text(&Object { jobs: told, more })
+        gpushare_terminal::json::text(&serde_json::json!({"jobs": told, "more": more}))
     } else {
-        Ok(write::text(told, more))
+        write::text(told, more)
     }
 }
 

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use clap::{Args, ValueHint};
 use gpushare::submit::policy;
 use gpushare_qos::lending;
-use gpushare_slurm_text::{Association, Node, Partition};
+use gpushare_slurm_text::{Association, Node, Partition, Settings};
 use serde::Serialize;
 
 use super::error::ExplainError;
@@ -20,7 +20,6 @@ use gpushare_machine::config::Config;
 use gpushare_machine::local;
 use gpushare_slurm_run::Snapshot;
 use gpushare_slurm_run::run::ask;
-use gpushare_slurm_text::Settings;
 use gpushare_slurm_text::queue::Row;
 use gpushare_slurm_text::version::Release;
 use gpushare_terminal::{Answer, clean, json};
@@ -119,7 +118,7 @@ pub fn run(arguments: &Arguments) -> Result<Answer, ExplainError> {
         return Err(ExplainError::NoAccount(user));
     }
     let mine = Mine { user, accounts, shares: shares(&config).filter(|_| can_share) };
-    Ok(Answer::from(if arguments.json { json::text(&mine)? } else { mine.text() }))
+    Ok(Answer::from(if arguments.json { json::text(&mine) } else { mine.text() }))
 }
 
 /// What decides whether a line that is shown would work.

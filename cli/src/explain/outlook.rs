@@ -12,7 +12,7 @@ use crate::requirements::is_plugin;
 use gpushare_judge::accounting::Database;
 use gpushare_qos::config::ManagedQos;
 use gpushare_slurm_run::Snapshot;
-use gpushare_slurm_text::Settings;
+use gpushare_slurm_text::{Settings, text};
 
 /// Limits that are lower than what a request asks for, one line each.
 pub fn above(
@@ -26,7 +26,6 @@ pub fn above(
         Remark::Passed(refusal, because) => *because == Because::Warn && refusal.rule == Rule::BeyondLimit,
         _ => false,
     };
-    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     let place = Above {
         user_id: request.user_id,
         user: text(database.user()),
@@ -91,7 +90,6 @@ fn asked(request: &Request) -> BTreeMap<String, u64> {
         let mut here: BTreeMap<(String, String), u64> = BTreeMap::new();
         for part in parsed.parts_of(field) {
             if let Token::Gres(gres) = part.token {
-                let text = |text: &[u8]| String::from_utf8_lossy(text).into_owned();
                 let gres_type = gres.gres_type.map(text).unwrap_or_default().to_ascii_lowercase();
                 here.insert((text(gres.name), gres_type), gres.count.saturating_mul(request.times(field)));
             }

@@ -6,14 +6,14 @@ use gpushare::submit::request::{Parsed, Request};
 use gpushare::text::shown::shown;
 
 use gpushare_judge::accounting::Database;
-use gpushare_terminal::{Answer, clean};
+use gpushare_terminal::{Answer, clean, notes};
 
 /// One line with the reason, then the text that sbatch would show, then further notes. `refused` is why Slurm won't
 /// accept the request, which the status then says, too.
 pub fn accepted(
     case: (&Request, &Policy, &Database, &Acceptance),
     refused: Option<String>,
-    notes: &[String],
+    remarks: &[String],
 ) -> Answer {
     let (request, policy, database, acceptance) = case;
     let (mut text, status) = match refused {
@@ -24,12 +24,7 @@ pub fn accepted(
         text.push_str(&said);
         text.push('\n');
     }
-    Answer { text: text + &self::notes(notes), status }
-}
-
-/// Further lines.
-pub fn notes(notes: &[String]) -> String {
-    notes.iter().map(|note| format!("note: {}\n", clean(note))).collect()
+    Answer { text: text + &notes(remarks), status }
 }
 
 /// The QOS that the job will have, if any.

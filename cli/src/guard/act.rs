@@ -8,24 +8,16 @@ use gpushare_qos::config::Guard;
 use gpushare_slurm_text::{Job, State, job};
 
 use super::write;
-use gpushare_slurm_run::{self as slurm, run};
+use gpushare_slurm_run::control::{Ask, GONE, ask, requeue};
 use gpushare_terminal::complain;
 
 /// How many jobs a run acts on.
 pub(super) const MOST: usize = 20;
 /// After this time a run begins with no other job: what it knows of jobs grows old.
 const ALL_IN: Duration = Duration::from_secs(20);
-/// How long one of Slurm's commands may take.
-const PATIENCE: Duration = Duration::from_secs(10);
 
 const CANCELLED: &str = "cancelled";
 const HELD: &str = "requeued and held";
-/// What scontrol says of a job that can't be requeued: `--no-requeue`, `JobRequeue=0`; salloc's and srun's (Slurm's
-/// src/common/slurm_errno.c, the same from 22.05 to 26.05).
-const NEVER_REQUEUED: [&str; 2] =
-    ["Requested operation is presently disabled", "Only batch jobs are accepted"];
-/// What squeue says of a job that is gone.
-const GONE: &str = "Invalid job id";
 
 /// What was done to a job, or why it couldn't be.
 pub(super) struct Deed {
@@ -52,20 +44,12 @@ pub(super) fn all(chosen: &[(Member, Finding)], guard: Guard) -> Vec<Deed> {
     deeds
 }
 
-/// Runs one of Slurm's commands.
-fn ask(program: &str, arguments: &[&str]) -> Result<String, String> {
-    let (name, value) = job::TIMES;
-    let answer = run::run(slurm::command(program).args(arguments).env(name, value), PATIENCE);
-    let output = answer.and_then(|answer| run::succeeded(program, arguments, answer));
-    output.map(|output| String::from_utf8_lossy(&output).into_owned()).map_err(|error| error.to_string())
-}
-
 /// The deeds, and whether these are all.
 fn first(
     chosen: &[(Member, Finding)],
     guard: Guard,
     mut in_time: impl FnMut() -> bool,
-    ask: &mut impl FnMut(&str, &[&str]) -> Result<String, String>,
+    ask: Ask,
 ) -> (Vec<Deed>, bool) {
     let mut deeds = Vec::new();
     for (at, (job, finding)) in chosen.iter().enumerate() {
@@ -84,10 +68,7 @@ fn first(
 }
 
 /// Whether a job still runs and hasn't started anew.
-fn is_the_same(
-    job: &Member,
-    ask: &mut impl FnMut(&str, &[&str]) -> Result<String, String>,
-) -> Result<bool, String> {
+fn is_the_same(job: &Member, ask: Ask) -> Result<bool, String> {
     let (program, arguments) = job::JOBS;
     let id = job.id.to_string();
     let said = match ask(program, &[arguments, &["-j", &id]].concat()) {
@@ -99,23 +80,18 @@ fn is_the_same(
     Ok(jobs.any(|now| (now.id, now.start, now.state) == (job.id, job.start, State::Runs)))
 }
 
-fn act(
-    job: &Member,
-    limit: &str,
-    guard: Guard,
-    ask: &mut impl FnMut(&str, &[&str]) -> Result<String, String>,
-) -> (&'static str, Result<(), String>) {
+fn act(job: &Member, limit: &str, guard: Guard, ask: Ask) -> (&'static str, Result<(), String>) {
     let (handle, requeues) = (job.handle.as_str(), guard == Guard::RequeueHold);
     let what = if requeues { "requeued and held, or cancelled if it can't be requeued" } else { CANCELLED };
     let note = format!("gpushare: job {} is beyond {limit}, and is {what}", job.name);
     // Only srun and salloc, and a batch job's output, show it; nothing depends on it.
     let _ = ask("scontrol", &["notify", handle, &note]);
     if requeues {
-        match ask("scontrol", &["requeuehold", handle]) {
+        match requeue("requeuehold", handle, ask) {
             // Its owner may release a job that is held so, and no job that an administrator holds.
-            Ok(_) => return (HELD, ask("scontrol", &["hold", handle]).map(drop)),
-            Err(error) if !NEVER_REQUEUED.iter().any(|why| error.contains(why)) => return (HELD, Err(error)),
-            Err(_) => {}
+            Ok(true) => return (HELD, ask("scontrol", &["hold", handle]).map(drop)),
+            Ok(false) => {}
+            Err(error) => return (HELD, Err(error)),
         }
     }
     (CANCELLED, ask("scancel", &[handle]).map(drop))

@@ -9,12 +9,11 @@ use std::thread;
 
 use gpushare_slurm_text::limits::{self, Associations, is_whole};
 use gpushare_slurm_text::record::{self, Records};
-use gpushare_slurm_text::{
-    Job, Node, Partition, Qos, Question, Settings, Snapshot, job, node, partition, settings,
-};
+use gpushare_slurm_text::{Job, Node, Partition, Qos, Settings, Snapshot, job, node, partition, settings};
 
 use super::GuardError;
-use gpushare_slurm_run::{ProgramError, Reach, run};
+use gpushare_slurm_run::run::{self, question};
+use gpushare_slurm_run::{ProgramError, Reach};
 
 /// # Errors
 /// A daemon doesn't answer, or what a command prints can't be read.
@@ -37,8 +36,8 @@ pub(super) fn snapshot() -> Result<Snapshot, GuardError> {
 type Places = (HashMap<String, Node>, HashMap<String, Partition>);
 
 fn places() -> Result<Places, GuardError> {
-    let nodes = node::read(&text(node::NODES)?).into_iter().map(|node| (node.name.clone(), node));
-    let partitions = partition::read(&text(partition::PARTITIONS)?);
+    let nodes = node::read(&question(node::NODES, &[])?).into_iter().map(|node| (node.name.clone(), node));
+    let partitions = partition::read(&question(partition::PARTITIONS, &[])?);
     let partitions = partitions.into_iter().map(|partition| (partition.name.clone(), partition));
     let (nodes, partitions): Places = (nodes.collect(), partitions.collect());
     if nodes.is_empty() || partitions.is_empty() {
@@ -48,19 +47,18 @@ fn places() -> Result<Places, GuardError> {
 }
 
 fn limits() -> Result<(Settings, HashMap<String, Qos>, Associations), GuardError> {
-    let said = text(settings::SETTINGS)?;
+    let said = question(settings::SETTINGS, &[])?;
     let settings = Settings::parse(&said);
     if settings.cluster().is_empty() {
         return Err(odd("scontrol", &said));
     }
-    let said = text(limits::QOSES)?;
+    let said = question(limits::QOSES, &[])?;
     if !is_whole(&said, limits::QOSES) {
         return Err(odd("sacctmgr", &said));
     }
     let qoses = limits::qoses(&said).into_iter().map(|qos| (qos.name.clone(), qos)).collect();
     let cluster = format!("cluster={}", settings.cluster());
-    let (program, arguments) = limits::ASSOCIATIONS;
-    let said = ask(program, &[arguments, &["where", &cluster]].concat())?;
+    let said = question(limits::ASSOCIATIONS, &["where", &cluster])?;
     if !is_whole(&said, limits::ASSOCIATIONS) {
         return Err(odd("sacctmgr", &said));
     }
@@ -83,14 +81,6 @@ fn jobs() -> Result<Vec<Job>, GuardError> {
     }
     job::join(&mut jobs, records);
     Ok(jobs)
-}
-
-fn text((program, arguments): Question) -> Result<String, ProgramError> {
-    ask(program, arguments)
-}
-
-fn ask(program: &str, arguments: &[&str]) -> Result<String, ProgramError> {
-    run::ask(program, arguments).map(|output| String::from_utf8_lossy(&output).into_owned())
 }
 
 fn odd(program: &'static str, said: &str) -> GuardError {

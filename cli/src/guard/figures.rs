@@ -1,8 +1,7 @@
 //! Metrics for Prometheus: how many findings of each kind. Labels name no jobs or users.
 
-use std::fmt::Write;
-
 use gpushare_guard::{Finding, What};
+use gpushare_machine::textfile::Text;
 
 use super::Report;
 
@@ -47,25 +46,18 @@ fn ids(finding: &Finding) -> Vec<u32> {
 
 /// The whole text; without metrics it couldn't look.
 pub(super) fn text(figures: Option<&Figures>, success: Option<u64>) -> String {
-    let mut out = String::new();
-    let mut gauge = |name: &str, help: &str, samples: &[(String, String)]| {
-        let _ = writeln!(out, "# HELP {name} {help}\n# TYPE {name} gauge");
-        for (labels, value) in samples {
-            let _ = writeln!(out, "{name}{labels} {value}");
-        }
-    };
-    let alone = |value: usize| [(String::new(), value.to_string())];
-    let up = usize::from(figures.is_some());
-    gauge("gpushare_guard_up", "Whether the last look at the cluster succeeded.", &alone(up));
+    let mut text = Text::default();
+    let up = u8::from(figures.is_some());
+    text.gauge("gpushare_guard_up", "Whether the last look at the cluster succeeded.", up);
     if let Some(Figures { over, beyond, acted }) = figures {
-        let sample = |(word, count): &(&str, usize)| (format!("{{what=\"{word}\"}}"), count.to_string());
-        let over: Vec<_> = over.iter().map(sample).collect();
-        gauge("gpushare_guard_over", "Limits exceeded and rules broken by what runs.", &over);
-        gauge("gpushare_guard_jobs_beyond", "Running jobs beyond a limit.", &alone(*beyond));
-        gauge("gpushare_guard_acted", "Jobs that the last run has cancelled or requeued.", &alone(*acted));
+        let help = "Limits exceeded and rules broken by what runs.";
+        let samples = over.iter().map(|(word, count)| (vec![("what", *word)], count));
+        text.family(("gpushare_guard_over", "gauge", help), samples);
+        text.gauge("gpushare_guard_jobs_beyond", "Running jobs beyond a limit.", beyond);
+        text.gauge("gpushare_guard_acted", "Jobs that the last run has cancelled or requeued.", acted);
     }
     if let Some(success) = success {
-        gauge(LAST_SUCCESS, "When the cluster was last looked at.", &[(String::new(), success.to_string())]);
+        text.gauge(LAST_SUCCESS, "When the cluster was last looked at.", success);
     }
-    out
+    text.0
 }

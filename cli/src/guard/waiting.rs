@@ -14,9 +14,7 @@ use super::GuardError;
 use gpushare_judge::past::{Asked, Judge, Place, Tables, Told};
 use gpushare_slurm_run::run;
 use gpushare_slurm_text::version::Release;
-use gpushare_terminal::clean;
-use gpushare_terminal::complain;
-use gpushare_terminal::{Answer, json};
+use gpushare_terminal::{Answer, clean, complain, json};
 
 /// A job that would be refused.
 #[derive(Debug, Serialize)]
@@ -37,7 +35,7 @@ struct Refused {
 /// gpushare.conf or Slurm can't be read.
 pub(super) fn run(conf: Option<&Path>, as_json: bool) -> Result<Answer, GuardError> {
     let config = super::config(conf)?;
-    let release = Release::parse(&run::ask("scontrol", &["--version"])?).map_err(GuardError::Release)?;
+    let release = Release::parse(&run::ask("scontrol", &["--version"])?)?;
     let now = super::look(false)?;
     let partitions = run::ask("scontrol", &["-a", "-o", "show", "partition"])?;
     let tables = Tables { partitions, ..Tables::ask(None, now.settings.cluster())? };
@@ -47,12 +45,7 @@ pub(super) fn run(conf: Option<&Path>, as_json: bool) -> Result<Answer, GuardErr
         complain(format!("not checked, because the request can't be read: job {}", unread.join(", ")));
     }
     let text = if as_json {
-        #[derive(Serialize)]
-        struct Object<'r> {
-            waiting: &'r [Refused],
-            unread: &'r [String],
-        }
-        json::text(&Object { waiting: &found, unread: &unread }).map_err(GuardError::Json)?
+        json::text(&serde_json::json!({"waiting": found, "unread": unread}))
     } else {
         text(&found, now.jobs.iter().filter(|job| job.state == State::Waits).count())
     };

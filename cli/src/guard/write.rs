@@ -5,7 +5,7 @@ use std::fmt::Write;
 use gpushare::text::print::counted;
 use gpushare::word::Word;
 use gpushare_guard::{ASSOCIATIONS, CountedBy, Finding, Member, What};
-use serde::Serialize;
+use serde_json::{Value, json};
 
 use super::Report;
 use gpushare_terminal::clean;
@@ -96,88 +96,40 @@ fn jobs(out: &mut String, finding: &Finding) {
     }
 }
 
-#[derive(Serialize)]
-pub(super) struct Object<'r> {
-    over: Vec<One<'r>>,
-    ending: Vec<One<'r>>,
-    running: usize,
-    guard: &'static str,
-    acted: Vec<Acted<'r>>,
+pub(super) fn object(report: &Report) -> Value {
+    let acted = report.acted.iter().map(|deed| {
+        let (name, user) = (&deed.job.name, &deed.job.user);
+        json!({"job": name, "user": user, "what": deed.what, "limit": deed.limit, "error": deed.error})
+    });
+    json!({
+        "over": report.verdict.over.iter().map(one).collect::<Value>(),
+        "ending": report.verdict.ending.iter().map(one).collect::<Value>(),
+        "running": report.running,
+        "guard": report.guard.word(),
+        "acted": acted.collect::<Value>(),
+    })
 }
 
-#[derive(Serialize)]
-struct One<'r> {
-    what: &'static str,
-    limit_kind: Option<&'static str>,
-    whose: &'r str,
-    of: &'r str,
-    tres: &'r str,
-    held: u64,
-    limit: u64,
-    counted_by: &'static str,
-    completing: u64,
-    jobs: Vec<Job<'r>>,
-}
-
-#[derive(Serialize)]
-struct Job<'r> {
-    id: u32,
-    job: &'r str,
-    user: &'r str,
-    start: u64,
-    held: u64,
-    beyond: bool,
-}
-
-#[derive(Serialize)]
-struct Acted<'r> {
-    job: &'r str,
-    user: &'r str,
-    what: &'static str,
-    limit: &'r str,
-    error: Option<&'r str>,
-}
-
-pub(super) fn object(report: &Report) -> Object<'_> {
-    Object {
-        over: report.verdict.over.iter().map(one).collect(),
-        ending: report.verdict.ending.iter().map(one).collect(),
-        running: report.running,
-        guard: report.guard.word(),
-        acted: report
-            .acted
-            .iter()
-            .map(|deed| Acted {
-                job: &deed.job.name,
-                user: &deed.job.user,
-                what: deed.what,
-                limit: &deed.limit,
-                error: deed.error.as_deref(),
-            })
-            .collect(),
-    }
-}
-
-fn one(finding: &Finding) -> One<'_> {
+fn one(finding: &Finding) -> Value {
     let kind = match finding.what {
         What::Limit(kind) => Some(kind.word()),
         _ => None,
     };
-    One {
-        what: finding.what.word(),
-        limit_kind: kind,
-        whose: &finding.whose,
-        of: &finding.of,
-        tres: &finding.tres,
-        held: finding.held,
-        limit: finding.limit,
-        counted_by: finding.counted_by.words(),
-        completing: finding.completing,
-        jobs: finding.jobs.iter().map(member).collect(),
-    }
+    json!({
+        "what": finding.what.word(),
+        "limit_kind": kind,
+        "whose": finding.whose,
+        "of": finding.of,
+        "tres": finding.tres,
+        "held": finding.held,
+        "limit": finding.limit,
+        "counted_by": finding.counted_by.words(),
+        "completing": finding.completing,
+        "jobs": finding.jobs.iter().map(member).collect::<Value>(),
+    })
 }
 
-fn member(job: &Member) -> Job<'_> {
+fn member(job: &Member) -> Value {
     let Member { id, name, user, start, held, is_beyond, .. } = job;
-    Job { id: *id, job: name, user, start: *start, held: *held, beyond: *is_beyond }
+    json!({"id": id, "job": name, "user": user, "start": start, "held": held, "beyond": is_beyond})
 }

@@ -34,7 +34,7 @@ gpushare::errors! {
             "Slurm accepted every step, but '{line}' is still to do: is somebody else changing the database?";
         Missed(missed: String) => "the database matches the file, but {missed}; to correct that: {MENDS}";
     } from {
-        Load(LoadError), Program(ProgramError), Read(ReadError), Json(serde_json::Error), Print(PrintError)
+        Load(LoadError), Program(ProgramError), Read(ReadError), Print(PrintError)
     }
 }
 

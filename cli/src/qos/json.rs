@@ -1,52 +1,24 @@
-//! Plans, QOSes and the users' table as JSON objects. Decides nothing.
-
-use std::collections::BTreeMap;
+//! Plans and the users' table as JSON objects. Decides nothing.
 
 use gpushare_qos::change::Sign;
 use gpushare_qos::config::ManagedQos;
-use gpushare_qos::{Plan, table};
-use serde::Serialize;
+use gpushare_qos::{Leftover, Plan, table};
+use serde_json::{Value, json};
 
-use super::show::Shown;
-use gpushare_terminal::json::text;
-
-#[derive(Serialize)]
-struct Line<'a> {
-    /// Counted from 1: lines of the same step belong to one call of sacctmgr.
-    step: usize,
-    action: &'static str,
-    what: &'a str,
-}
-
-#[derive(Serialize)]
-struct Leftover<'a> {
-    qos: &'a str,
-    used: Option<String>,
-}
-
-#[derive(Serialize)]
-struct Object<'a> {
-    changes: Vec<Line<'a>>,
-    stays: Vec<String>,
-    leftovers: Vec<Leftover<'a>>,
-    slurmctld_missed: Option<&'a str>,
-}
-
-/// The plan.
-///
-/// # Errors
-/// The same as for [`text`].
-pub fn plan(plan: &Plan, missed: Option<&str>) -> serde_json::Result<String> {
-    let steps = (1..).zip(&plan.changes);
-    let changes = steps.flat_map(|(step, change)| {
-        change.lines.iter().map(move |(sign, what)| Line { step, action: action(*sign), what })
+/// The plan, and what slurmctld has missed.
+pub fn plan(plan: &Plan, missed: Option<&str>) -> Value {
+    let changes = (1..).zip(&plan.changes).flat_map(|(step, change)| {
+        let line =
+            move |(sign, what): &(Sign, String)| json!({"step": step, "action": action(*sign), "what": what});
+        change.lines.iter().map(line)
     });
-    let leftover = |leftover: &'_ gpushare_qos::Leftover| leftover.used.as_ref().map(ToString::to_string);
-    text(&Object {
-        changes: changes.collect(),
-        stays: plan.obstacles.iter().map(ToString::to_string).collect(),
-        leftovers: plan.leftovers.iter().map(|one| Leftover { qos: &one.qos, used: leftover(one) }).collect(),
-        slurmctld_missed: missed,
+    let leftover =
+        |one: &Leftover| json!({"qos": one.qos, "used": one.used.as_ref().map(ToString::to_string)});
+    json!({
+        "changes": changes.collect::<Value>(),
+        "stays": plan.obstacles.iter().map(ToString::to_string).collect::<Value>(),
+        "leftovers": plan.leftovers.iter().map(leftover).collect::<Value>(),
+        "slurmctld_missed": missed,
     })
 }
 
@@ -58,27 +30,9 @@ fn action(sign: Sign) -> &'static str {
     }
 }
 
-/// The answer of `show`.
-///
-/// # Errors
-/// The same as for [`text`].
-pub fn shown(shown: &[Shown]) -> serde_json::Result<String> {
-    text(&BTreeMap::from([("qoses", shown)]))
-}
-
-#[derive(Serialize)]
-struct Row {
-    qos: String,
-    limit: String,
-    example: String,
-}
-
 /// The users' table.
-///
-/// # Errors
-/// The same as for [`text`].
-pub fn docs(qoses: &[ManagedQos]) -> serde_json::Result<String> {
-    let rows =
-        table::published(qoses).map(table::row).map(|[qos, limit, example]| Row { qos, limit, example });
-    text(&BTreeMap::from([("qoses", rows.collect::<Vec<_>>())]))
+pub fn docs(qoses: &[ManagedQos]) -> Value {
+    let rows = table::published(qoses).map(table::row);
+    let rows = rows.map(|[qos, limit, example]| json!({"qos": qos, "limit": limit, "example": example}));
+    json!({"qoses": rows.collect::<Value>()})
 }

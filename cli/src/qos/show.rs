@@ -7,7 +7,7 @@ use std::path::Path;
 
 use gpushare::text::print::counted;
 use gpushare_qos::config::field::FIELDS;
-use gpushare_qos::config::value::{self, Settings, Value};
+use gpushare_qos::config::value::{self, Settings, Value, limits};
 use gpushare_qos::config::{ManagedQos, Members};
 use gpushare_qos::lending::{self, Loan};
 use gpushare_qos::tree::Tree;
@@ -173,8 +173,7 @@ fn as_there(managed: &ManagedQos, mut settings: Settings) -> ManagedQos {
 
 /// Types with a limit of 0.
 fn none_of(there: &ManagedQos) -> String {
-    let Some(Value::Tres(limits)) = there.settings.get("GrpTRES") else { return String::new() };
-    let zeros = limits.iter().filter(|(_, number)| **number == 0);
+    let zeros = limits(&there.settings, "GrpTRES").iter().filter(|(_, number)| **number == 0);
     zeros.filter_map(|(name, _)| name.strip_prefix(TYPE)).collect::<Vec<_>>().join(", ")
 }
 

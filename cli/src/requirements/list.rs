@@ -3,7 +3,7 @@
 use gpushare_machine::config::Config;
 use gpushare_node::config::Placement;
 use gpushare_qos::config::ManagedQos;
-use gpushare_qos::config::value::Value;
+use gpushare_qos::config::value::{self, Value};
 
 use super::{File, Must, Requirement};
 use crate::slurm::Slurm;
@@ -96,7 +96,7 @@ fn has(managed: &ManagedQos, field: &str) -> bool {
 
 /// Whether the QOS's jobs are preempted in this way.
 fn is_preempted_by(managed: &ManagedQos, mode: &str) -> bool {
-    matches!(managed.settings.get("PreemptMode"), Some(Value::Words(words)) if words.contains(mode))
+    value::names(&managed.settings, "PreemptMode").contains(mode)
 }
 
 /// Whether a QOS of the file has a limit on memory.

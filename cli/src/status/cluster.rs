@@ -47,7 +47,7 @@ pub struct Cluster {
 }
 
 /// A node with shares.
-#[derive(Debug, PartialEq, Eq, Serialize)]
+#[derive(Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Node {
     pub node: String,
     /// Such as `idle+drain`.
@@ -84,7 +84,7 @@ pub struct Gpu {
 }
 
 /// One of the node's jobs.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Job {
     /// 0 if unknown.
     pub job: u32,

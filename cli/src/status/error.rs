@@ -23,7 +23,7 @@ gpushare::errors! {
         NoColumn { name: String, there: Vec<&'static str> } =>
             "there is no column '{}' here; the columns are {}", clean(name), there.join(", ");
     } from {
-        Program(ProgramError), Ledger(LedgerError), Json(serde_json::Error)
+        Program(ProgramError), Ledger(LedgerError)
     }
 }
 

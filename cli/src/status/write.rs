@@ -27,10 +27,6 @@ const GPUS: [&str; 11] = [
 ];
 const JOBS: [&str; 9] = ["JOB", "USER", "GPU", "UNITS", "TIME", "MEMORY?", "USED?", "UTILIZATION?", "IDLE?"];
 
-struct GpuRow<'a> {
-    total: &'a GpuTotal,
-}
-
 /// A job on one of its GPUs.
 struct JobRow<'a> {
     status: &'a Status,
@@ -132,34 +128,31 @@ fn percent(number: Option<u32>) -> Cell {
 }
 
 fn gpus(status: &Status, style: &Style) -> Result<Vec<Line>, StatusError> {
-    fn is_faulty(row: &GpuRow) -> bool {
-        row.total.fault().is_some()
-    }
     use Side::{Left, Right};
     let columns = [
-        Column::new("GPU", Right, |row: &GpuRow| {
-            let look = if is_faulty(row) { Look::Wrong } else { Look::Plain };
-            number(Some(row.total.gpu.index)).look(look)
+        Column::new("GPU", Right, |gpu: &&GpuTotal| {
+            let look = if gpu.fault().is_some() { Look::Wrong } else { Look::Plain };
+            number(Some(gpu.gpu.index)).look(look)
         }),
-        Column::new("DEVICE", Right, |row| Cell::text(&*row.total.gpu.path.to_string_lossy())),
-        Column::new("UUID", Right, |row| uuid(&row.total.gpu)),
-        Column::new("UNITS", Right, |row| {
-            Cell::number(row.total.units).shown(row.total.whole.then(|| "whole".to_owned()))
+        Column::new("DEVICE", Right, |gpu| Cell::text(&*gpu.gpu.path.to_string_lossy())),
+        Column::new("UUID", Right, |gpu| uuid(&gpu.gpu)),
+        Column::new("UNITS", Right, |gpu| {
+            Cell::number(gpu.units).shown(gpu.whole.then(|| "whole".to_owned()))
         }),
-        Column::new("FREE", Right, |row| free(row.total.free())),
-        Column::new("CAPACITY", Right, |row: &GpuRow| number(row.total.capacity)).head("OF"),
-        Column::new("SHARES", Right, |row| Cell::number(row.total.shares as u64)),
-        Column::new("WHOLE", Right, |row| Cell::yes_or_no(row.total.whole)),
-        Column::new("USED", Right, |row: &GpuRow| number(row.total.state.used)).head("MIB USED"),
-        Column::new("MEMORY", Right, |row: &GpuRow| number(row.total.state.memory)).head("OF"),
-        Column::new("UTILIZATION", Right, |row: &GpuRow| percent(row.total.state.utilization)).head("BUSY"),
-        Column::new("PROCESSES", Right, |row| number(row.total.state.processes)),
-        Column::new("FAULT", Left, |row| Cell::text(row.total.fault().as_deref())),
-        Column::new("FOREIGN", Right, |row| {
-            Cell::number(row.total.foreign.as_ref().map(|found| found.len() as u64))
+        Column::new("FREE", Right, |gpu| free(gpu.free())),
+        Column::new("CAPACITY", Right, |gpu: &&GpuTotal| number(gpu.capacity)).head("OF"),
+        Column::new("SHARES", Right, |gpu| Cell::number(gpu.shares as u64)),
+        Column::new("WHOLE", Right, |gpu| Cell::yes_or_no(gpu.whole)),
+        Column::new("USED", Right, |gpu: &&GpuTotal| number(gpu.state.used)).head("MIB USED"),
+        Column::new("MEMORY", Right, |gpu: &&GpuTotal| number(gpu.state.memory)).head("OF"),
+        Column::new("UTILIZATION", Right, |gpu: &&GpuTotal| percent(gpu.state.utilization)).head("BUSY"),
+        Column::new("PROCESSES", Right, |gpu| number(gpu.state.processes)),
+        Column::new("FAULT", Left, |gpu| Cell::text(gpu.fault().as_deref())),
+        Column::new("FOREIGN", Right, |gpu| {
+            Cell::number(gpu.foreign.as_ref().map(|found| found.len() as u64))
         }),
     ];
-    table::lines(&columns, &GPUS, status.gpus.iter().map(|total| GpuRow { total }).collect(), style)
+    table::lines(&columns, &GPUS, status.gpus.iter().collect(), style)
 }
 
 fn jobs(status: &Status, style: &Style) -> Result<Vec<Line>, StatusError> {

@@ -1,11 +1,33 @@
 //! CSV for a spreadsheet, without text that a spreadsheet would treat as a formula or a terminal as a command.
 
+use serde::Serialize;
+use serde_json::Value;
+
 use crate::clean;
 
 /// A line of column names, then one line for each row.
 pub fn text(head: &str, rows: impl Iterator<Item = Vec<String>>) -> String {
     let line = |row: Vec<String>| row.iter().map(|word| cell(word)).collect::<Vec<_>>().join(",") + "\n";
     format!("{head}\n") + &rows.map(line).collect::<String>()
+}
+
+/// The same, each row an object with these fields, whose lists become words separated by commas.
+pub fn of<T: Serialize>(head: &str, rows: impl Iterator<Item = T>) -> String {
+    let row = |row: T| {
+        let fields = serde_json::to_value(row).unwrap_or_default();
+        head.split(',').map(|name| word(fields.get(name).unwrap_or(&Value::Null))).collect()
+    };
+    text(head, rows.map(row))
+}
+
+fn word(value: &Value) -> String {
+    match value {
+        Value::Null => String::new(),
+        Value::String(word) => word.clone(),
+        Value::Array(words) => words.iter().map(word).collect::<Vec<_>>().join(", "),
+        Value::Number(number) if number.is_f64() => number.as_f64().unwrap_or_default().to_string(),
+        other => other.to_string(),
+    }
 }
 
 /// Quotes a word if necessary (RFC 4180). Puts an apostrophe before text that a spreadsheet would treat as a formula.

@@ -7,19 +7,19 @@ use serde::Serialize;
 use crate::columns::is_safe;
 
 /// One object on its own lines.
-///
-/// # Errors
-/// It has a map whose keys aren't texts.
-pub fn text(object: &impl Serialize) -> serde_json::Result<String> {
-    Ok(safe(&serde_json::to_string_pretty(object)?))
+pub fn text(object: &impl Serialize) -> String {
+    safe(&format!("{:#}", value(object)))
 }
 
 /// One object on one line.
-///
-/// # Errors
-/// The same as for [`text`].
-pub fn line(object: &impl Serialize) -> serde_json::Result<String> {
-    Ok(safe(&serde_json::to_string(object)?))
+pub fn line(object: &impl Serialize) -> String {
+    safe(&value(object).to_string())
+}
+
+/// The object, whose maps have texts as keys: only other keys could fail.
+#[expect(clippy::expect_used, reason = "no map here has other keys than texts")]
+pub(crate) fn value(object: &impl Serialize) -> serde_json::Value {
+    serde_json::to_value(object).expect("keys are texts")
 }
 
 fn safe(text: &str) -> String {
@@ -44,7 +44,7 @@ mod tests {
     #[test]
     fn text_stays_the_same_and_controls_no_terminal() {
         let nasty = "a\x1b[2J\u{9b}\u{7f}\u{202e}\u{e0001}ü \"'\\\n";
-        let said = text(&[nasty]).unwrap();
+        let said = text(&[nasty]);
         assert_eq!(serde_json::from_str::<[String; 1]>(&said).unwrap(), [nasty]);
         assert!(said.contains("\\u202e") && said.contains("ü \\\"'"), "{said}");
         assert!(

@@ -8,9 +8,11 @@ pub mod columns;
 pub mod csv;
 mod file_error;
 pub mod json;
+mod table;
 
 pub use columns::clean;
 pub use file_error::{FileError, write_file};
+pub use table::{Table, notes};
 
 /// A command's standard output, and its exit status.
 #[derive(Debug)]

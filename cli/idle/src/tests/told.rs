@@ -35,7 +35,7 @@ fn a_user_is_told_what_comes_and_why_it_came() {
 /// The commands that were run, and the result; those that `refused` names fail.
 fn commands<T>(
     refused: &str,
-    act: impl FnOnce(super::super::act::Ask) -> Result<T, String>,
+    act: impl FnOnce(gpushare_slurm_run::control::Ask) -> Result<T, String>,
 ) -> (Vec<String>, Result<T, String>) {
     let mut all = Vec::new();
     let mut ask = |program: &str, arguments: &[&str]| {
@@ -82,7 +82,7 @@ fn runs_of(
             disk = Some(history.clone());
             Ok(())
         };
-        let (job, ask, write): (_, act::Ask, _) = (&mut job, &mut ask, &mut write);
+        let (job, ask, write): (_, control::Ask, _) = (&mut job, &mut ask, &mut write);
         let (node, is_dry) = ("n1".to_owned(), false);
         let mut run = Run { node, is_dry, job, ask, write, failures: Vec::new(), all: Vec::new() };
         run.each(&known, &[look(Usage::Idle)], &rules, &at(minute * 60));

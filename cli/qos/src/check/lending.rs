@@ -5,7 +5,7 @@ use gpushare_slurm_text::Partition;
 use super::Cluster;
 use crate::TYPE;
 use crate::config::lending::{is_on, name, owns};
-use crate::config::value::{Settings, Value};
+use crate::config::value::{Settings, limits, names};
 use crate::config::{ManagedQos, Members};
 use crate::state::{Actual, Qos};
 
@@ -85,8 +85,7 @@ impl<'q> Lenders<'q> {
             };
             return lacks.then(text);
         }
-        let is_over =
-            matches!(owner.settings.get("Flags"), Some(Value::Words(flags)) if flags.contains("OverPartQOS"));
+        let is_over = names(&owner.settings, "Flags").contains("OverPartQOS");
         let own = partition.own.as_ref().filter(|own| !is_over && self.limits_gpus(own))?;
         Some(format!(
             "QOS '{own}' of partition '{place}' limits GPUs: if borrowers have them all, owners wait; remove the \
@@ -98,7 +97,7 @@ impl<'q> Lenders<'q> {
         let of_file = self.qoses.iter().find(|other| other.name == name).map(|other| &other.settings);
         let found = of_file.or_else(|| self.actual.qoses.get(name).map(|qos| &qos.settings));
         let is_gpu = |(tres, number): (&String, &u64)| *number > 0 && tres.starts_with("gres/gpu");
-        matches!(found.and_then(|of| of.get("GrpTRES")), Some(Value::Tres(limits)) if limits.iter().any(is_gpu))
+        found.is_some_and(|of| limits(of, "GrpTRES").iter().any(is_gpu))
     }
 
     /// Whether a QOS has a quota of a type that groups lend, but can't get its GPUs back.
@@ -114,10 +113,8 @@ impl<'q> Lenders<'q> {
             let is_type = |(of, _): &(String, u64)| tres.eq_ignore_ascii_case(&format!("{TYPE}{of}"));
             seconds().any(|second| second.gpus.iter().any(is_type))
         };
-        let has_quota = match settings.get("GrpTRES") {
-            Some(Value::Tres(limits)) => limits.iter().any(|(tres, number)| *number > 0 && is_lent(tres)),
-            _ => false,
-        };
+        let mut quota = limits(settings, "GrpTRES").iter();
+        let has_quota = quota.any(|(tres, number)| *number > 0 && is_lent(tres));
         let gives_way = || self.qoses.iter().any(|other| owns(other) && preempts(&other.settings, name));
         let is_second = seconds().any(|second| second.name == name);
         has_quota && !is_second && self.is_used(name) && !gives_way()
@@ -150,7 +147,7 @@ impl<'q> Lenders<'q> {
 }
 
 fn preempts(settings: &Settings, name: &str) -> bool {
-    matches!(settings.get("Preempt"), Some(Value::Words(names)) if names.contains(name))
+    names(settings, "Preempt").contains(name)
 }
 
 /// `QOS 'a' and 2 more`
@@ -169,7 +166,7 @@ fn locked_out(them: &str) -> String {
 
 /// Whether a QOS's limits allow none of an owner's types.
 fn has_none(settings: &Settings, owner: &ManagedQos) -> bool {
-    let Some(Value::Tres(limits)) = settings.get("GrpTRES") else { return false };
+    let limits = limits(settings, "GrpTRES");
     let zero =
         |name: &str| limits.iter().any(|(tres, number)| *number == 0 && tres.eq_ignore_ascii_case(name));
     zero("gres/gpu") || owner.gpus.iter().all(|(gres_type, _)| zero(&format!("{TYPE}{gres_type}")))

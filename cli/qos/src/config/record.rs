@@ -1,16 +1,17 @@
 //! A record `QOS=NAME Key=Value…` of gpushare.conf: the QOS's settings in the accounting database, on one line.
 //!
-//! A line has three kinds of keys: the QOS's owner, GPUs and loans (`OWNERS`), every [`field`](super::field) of a QOS
-//! by its current name and its name of 2009, and rules of submission, which are slurmctld's plugin's. A QOS with a key
-//! of the first two kinds is a [`ManagedQos`]: `gpushare qos` makes the database match it. Such a line names one QOS;
-//! rules may name several, with `*` for any characters. A line with only a name is a QOS that exists and has no limits.
+//! A line has three kinds of keys: the QOS's owner, GPUs and loans (`OWNERS`, `QUOTA`), every [`field`](super::field)
+//! of a QOS by its current name and its name of 2009, and rules of submission, which are slurmctld's plugin's. A QOS
+//! with a key of the first two kinds is a [`ManagedQos`]: `gpushare qos` makes the database match it. Such a line names
+//! one QOS; rules may name several, with `*` for any characters. A line with only a name is a QOS that exists and has
+//! no limits.
 
 use std::collections::BTreeMap;
 use std::fmt;
 
 use gpushare::config::Problem;
 use gpushare::config::names::Record;
-use gpushare::config::values::{Key, QOSES, is_gpu_type};
+use gpushare::config::values::{Key, QOSES, is_gpu_type, keys};
 use gpushare::text::pattern::Patterns;
 use gpushare::text::quantity::{count, quantity};
 use gpushare::text::time;
@@ -19,7 +20,7 @@ use super::field::{Field, OldName};
 use super::value::{self, Settings, Value, is_name, written};
 
 /// A QOS that gpushare.conf defines.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ManagedQos {
     /// Its line in gpushare.conf, counted from 1.
     pub line: usize,
@@ -96,21 +97,18 @@ impl Members {
     }
 }
 
-/// The QOS's owner, how much the owner has, and how much it may borrow.
-const OWNERS: [Key<Draft>; 8] = [
-    Key {
-        name: "Account",
-        allowed: "* or names of accounts separated by commas",
-        take: |draft, value| {
-            draft.accounts = if value == "*" { vec!["*".to_owned()] } else { lower(list(value)?) };
-            Some(())
-        },
-    },
-    Key {
-        name: "Users",
-        allowed: "names of users separated by commas",
-        take: |draft, value| list(value).map(|users| draft.users = users),
-    },
+/// The QOS's owner, and how much it may borrow.
+const OWNERS: &[Key<Draft>] = keys! {
+    "Account": "* or names of accounts separated by commas" => accounts = accounts;
+    "Users": "names of users separated by commas" => users = list;
+    "Burst": "how many times the line's quota, from 1x to 1000x" => burst = times;
+    "BurstTime": "minutes, hours:minutes:seconds or days-hours:minutes:seconds" => burst_time = burst_time;
+    "BurstGraceTime": "seconds, hours:minutes:seconds or days-hours:minutes:seconds, up to a day"
+        => burst_grace = burst_grace;
+};
+
+/// How much the owner has.
+const QUOTA: [Key<Draft>; 3] = [
     Key {
         name: "GPUs",
         allowed: "TYPE:NUMBER, such as a40:4, separated by commas",
@@ -137,32 +135,6 @@ const OWNERS: [Key<Draft>; 8] = [
         allowed: "memory such as 975G; MiB without a unit",
         take: |draft, value| {
             quantity("mem", value).map(|number| draft.limit("GrpTRES", "mem".to_owned(), number))
-        },
-    },
-    Key {
-        name: "Burst",
-        allowed: "how many times the line's quota, from 1x to 1000x",
-        take: |draft, value| {
-            let times = value.strip_suffix(['x', 'X']).and_then(count);
-            draft.burst = Some(times.filter(|times| (1..=1000).contains(times))?);
-            Some(())
-        },
-    },
-    Key {
-        name: "BurstTime",
-        allowed: "minutes, hours:minutes:seconds or days-hours:minutes:seconds",
-        take: |draft, value| {
-            draft.burst_time = Some(u64::from(time::minutes(value).filter(|minutes| *minutes > 0)?) * 60);
-            Some(())
-        },
-    },
-    Key {
-        name: "BurstGraceTime",
-        allowed: "seconds, hours:minutes:seconds or days-hours:minutes:seconds, up to a day",
-        take: |draft, value| {
-            let seconds = count(value).or_else(|| time::seconds(value));
-            draft.burst_grace = Some(seconds.filter(|seconds| *seconds <= 24 * 3600)?);
-            Some(())
         },
     },
 ];
@@ -202,7 +174,7 @@ impl Draft {
         if key == Record::Qos.key() {
             let bad = || Problem::BadValue { key, value: text.to_owned(), allowed: QOSES };
             self.names = Patterns::parse(text).ok_or_else(bad)?;
-        } else if let Some(owner) = Key::of(&OWNERS, key) {
+        } else if let Some(owner) = Key::of(OWNERS, key).or(Key::of(&QUOTA, key)) {
             self.is_managed = true;
             owner.take(self, text)?;
         } else if let Some(field) = Field::named(key) {
@@ -279,13 +251,11 @@ impl Draft {
             members,
             gpus: self.gpus,
             settings: self.settings,
-            // The other lines of the file decide this.
-            keeps_to_its_types: false,
-            unruled: Vec::new(),
             is_last: self.is_last,
             old_names: self.old_names,
             burst,
-            burst_of: None,
+            // The other lines of the file decide the rest.
+            ..ManagedQos::default()
         }))
     }
 }
@@ -302,9 +272,22 @@ fn list(text: &str) -> Option<Vec<String>> {
     Some(names)
 }
 
-/// Spells names of accounts as Slurm does.
-fn lower(names: Vec<String>) -> Vec<String> {
-    names.into_iter().map(|name| name.to_ascii_lowercase()).collect()
+/// Names of accounts, spelled as Slurm does.
+fn accounts(text: &str) -> Option<Vec<String>> {
+    let all = (text == "*").then(|| vec!["*".to_owned()]);
+    all.or_else(|| list(&text.to_ascii_lowercase()))
+}
+
+fn times(text: &str) -> Option<u64> {
+    text.strip_suffix(['x', 'X']).and_then(count).filter(|times| (1..=1000).contains(times))
+}
+
+fn burst_time(text: &str) -> Option<u64> {
+    time::minutes(text).filter(|minutes| *minutes > 0).map(|minutes| u64::from(minutes) * 60)
+}
+
+fn burst_grace(text: &str) -> Option<u64> {
+    count(text).or_else(|| time::seconds(text)).filter(|seconds| *seconds <= 24 * 3600)
 }
 
 /// Parses `a40:4,h100:2`.

@@ -31,6 +31,19 @@ pub struct NotAValue;
 /// All values that are set for a QOS, by field.
 pub type Settings = BTreeMap<&'static str, Value>;
 
+static NO_LIMITS: BTreeMap<String, u64> = BTreeMap::new();
+static NO_NAMES: BTreeSet<String> = BTreeSet::new();
+
+/// The limits of a field with TRES; none if it isn't set.
+pub fn limits<'s>(settings: &'s Settings, field: &str) -> &'s BTreeMap<String, u64> {
+    if let Some(Value::Tres(limits)) = settings.get(field) { limits } else { &NO_LIMITS }
+}
+
+/// The words of a field with flags, modes or QOSes; none if it isn't set.
+pub fn names<'s>(settings: &'s Settings, field: &str) -> &'s BTreeSet<String> {
+    if let Some(Value::Words(names)) = settings.get(field) { names } else { &NO_NAMES }
+}
+
 /// slurmdbd ignores higher numbers (`(int32_t)number >= 0` in as_mysql_qos.c).
 pub(super) const MOST: u64 = i32::MAX as u64;
 

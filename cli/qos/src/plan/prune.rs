@@ -9,7 +9,7 @@ use super::{InUse, Leftover, Obstacle, Use};
 use crate::Cluster;
 use crate::change::{BATCH, Change, Sign, named};
 use crate::config::ManagedQos;
-use crate::config::value::{Settings, Value};
+use crate::config::value::{Settings, names};
 use crate::state::{Actual, Qos};
 use crate::tree::{Association, Own, Tree};
 
@@ -70,10 +70,7 @@ fn preempting(
     cluster: &str,
     in_file: &HashSet<&str>,
 ) -> Option<String> {
-    let preempts = |settings: &Settings| match settings.get("Preempt") {
-        Some(Value::Words(names)) => names.contains(name),
-        _ => false,
-    };
+    let preempts = |settings: &Settings| names(settings, "Preempt").contains(name);
     let of_file = qoses.iter().find(|managed| preempts(&managed.settings)).map(|managed| &managed.name);
     let of_others = || {
         let mut others = actual.qoses.iter();

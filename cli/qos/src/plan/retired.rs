@@ -14,7 +14,9 @@ pub(super) fn bursts(qoses: &[ManagedQos], actual: &Actual, cluster: &Cluster) -
     let of_file = |name: &str| qoses.iter().any(|managed| managed.name == name);
     let is_one = |name: &str, qos: &Qos| qos.is_burst() && qos.is_of(&cluster.name) && !of_file(name);
     let found = actual.qoses.iter().filter(|(name, qos)| is_one(name, qos));
-    found.map(|(name, _)| ManagedQos::nobodys(name)).collect()
+    let nobodys = || Members::Accounts(Vec::new());
+    let one = |name: &String| ManagedQos { name: name.clone(), members: nobodys(), ..ManagedQos::default() };
+    found.map(|(name, _)| one(name)).collect()
 }
 
 /// The file's records, with owners that preempt those that stay; `None` if there are none.
@@ -36,23 +38,4 @@ pub(super) fn preempted_still(
         managed
     };
     (!names.is_empty()).then(|| qoses.iter().map(preempting).collect())
-}
-
-impl ManagedQos {
-    /// A QOS that nobody may use.
-    fn nobodys(name: &str) -> ManagedQos {
-        ManagedQos {
-            line: 0,
-            name: name.to_owned(),
-            members: Members::Accounts(Vec::new()),
-            gpus: Vec::new(),
-            settings: [].into(),
-            keeps_to_its_types: false,
-            is_last: false,
-            unruled: Vec::new(),
-            old_names: Vec::new(),
-            burst: None,
-            burst_of: None,
-        }
-    }
 }

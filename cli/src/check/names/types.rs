@@ -7,7 +7,7 @@ use gpushare::submit::policy::{Caps, Governed};
 use gpushare::text::pattern::Case;
 use gpushare_node::config::UnitsPerGpu;
 
-use super::{Finding, meant, said};
+use super::{Finding, Kind, Loss, meant, said};
 use crate::slurm::Slurm;
 use crate::slurm::qoses::Typed;
 use gpushare_machine::config::Config;
@@ -62,17 +62,8 @@ fn gres(config: &Config, slurm: &Slurm) -> Vec<Finding> {
     known.extend(["gpu", "mps", "shard", &config.node.share_gres]);
     let unknown: Vec<&str> =
         config.policy.gres.0.iter().map(String::as_str).filter(|name| !known.contains(name)).collect();
-    let about = "GovernedGRES";
-    let mut findings = Vec::new();
-    if !unknown.is_empty() {
-        let parts: Vec<String> = unknown.iter().map(|name| said("GRES", name, meant(name, &known))).collect();
-        let fix = |name: &&str| match meant(name, &known) {
-            Some(meant) => format!("{about}: {meant} instead of {name}"),
-            None => format!("{about}: without {name}, or create it in Slurm"),
-        };
-        let fixes: Vec<String> = unknown.iter().map(fix).collect();
-        findings.push(Finding::wrong(about, parts.join(" "), format!("gpushare.conf: {}", fixes.join("; "))));
-    }
+    let kind = Kind { word: "GRES", names: known, case: Case::Counts };
+    let mut findings: Vec<Finding> = kind.without("GovernedGRES", &unknown, Loss::Rule).into_iter().collect();
     let by_memory = config.policy.memory_gres.as_deref();
     let taken = all.iter().find(|(_, name)| by_memory == Some(*name));
     findings.extend(taken.map(|(node, name)| {

@@ -4,10 +4,9 @@ use std::fmt::Write;
 
 use super::limits::{Limit, Verdict};
 use super::place::Place;
-use super::reason;
 use super::smaller::Smaller;
 use super::words::{amount, headline, limit, time};
-use super::{Told, What};
+use super::{Told, What, reason};
 use gpushare_slurm_text::queue::Tres;
 use gpushare_terminal::clean;
 

@@ -71,14 +71,9 @@ fn node(text: &NodeText, jobs: &[Had], users: &BTreeMap<u32, Owner>, rules: &Cou
         usable: is_usable(&text.state),
         reason: text.why().map(str::to_owned),
         gpu_count,
-        whole: 0,
-        units: 0,
-        free: 0,
-        capacity: 0,
-        gpus: Vec::new(),
         jobs,
         partitions: text.partitions.clone(),
-        age: None,
+        ..Node::default()
     };
     if is_known {
         node.gpus = gpu_list(text, &node.jobs, share, gpus.min(MOST_GPUS), counted / gpus);
@@ -137,8 +132,7 @@ fn job(
         user: owner.map(|owner| owner.user.clone()),
         user_id: owner.and_then(|owner| owner.user_id),
         partition: owner.and_then(|owner| owner.partition.clone()),
-        units: None,
-        gpus: Vec::new(),
+        ..Job::default()
     };
     let on = |gres: &Gres| match &gres.which {
         Which::Index(indexes) => indexes.clone(),

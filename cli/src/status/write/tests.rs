@@ -63,7 +63,7 @@ fn status() -> Status {
 
 /// The output of `--json`, parsed.
 fn object(status: &Status) -> serde_json::Value {
-    serde_json::from_str(&json::text(status).unwrap()).unwrap()
+    serde_json::from_str(&gpushare_terminal::json::text(&json::object(status))).unwrap()
 }
 
 fn tables(status: &Status) -> String {
@@ -367,7 +367,7 @@ fn the_object_has_what_the_tables_have_whatever_a_name_holds() {
         "own_jobs_only": false,
     });
     assert_eq!(object(&status), expected);
-    let text = json::text(&status).unwrap();
+    let text = gpushare_terminal::json::text(&json::object(&status));
     assert!(text.starts_with("{\n  \"node\": \"n1\",\n  \"time\": 184845,\n"), "{text}");
     assert!(text.chars().all(|c| c == '\n' || !c.is_control()), "{text:?}");
 }
