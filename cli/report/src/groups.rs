@@ -1,7 +1,7 @@
 //! Who owns GPUs, according to Slurm's database: a QOS or an account with a limit on them. A QOS that `Burst` made owns
 //! none; what its jobs use counts for its group.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use gpushare_qos::config::lending;
 use gpushare_qos::config::value::Value;
@@ -82,8 +82,63 @@ impl Database {
         let qoses = qoses
             .filter(|group| !self.is_burst(&group.name))
             .filter(|group| group.is_ours || !self.of_partitions.contains(&group.name));
-        let accounts = self.associations.of_user("").filter_map(|(_, one)| self.account(&one.account));
-        qoses.chain(accounts).filter(|group| !group.owned.is_empty()).collect()
+        let mut groups: Vec<Group> = qoses.filter(|group| !group.owned.is_empty()).collect();
+        let (mut accounts, users) = (self.accounts(), self.users_of(&groups));
+        accounts.retain(|account| self.same(account, &groups, &users).is_empty());
+        groups.extend(accounts);
+        groups
+    }
+
+    /// Accounts that own GPUs and that `groups` leaves out, each with the QOSes that are the same group.
+    pub fn twice(&self) -> Vec<(String, Vec<String>)> {
+        let groups = self.groups();
+        let users = self.users_of(&groups);
+        let pairs = self.accounts().into_iter().map(|one| {
+            let same = self.same(&one, &groups, &users);
+            (one.name, same)
+        });
+        pairs.filter(|(_, qoses)| !qoses.is_empty()).collect()
+    }
+
+    fn accounts(&self) -> Vec<Group> {
+        let all = self.associations.of_user("").filter_map(|(_, one)| self.account(&one.account));
+        all.filter(|group| !group.owned.is_empty()).collect()
+    }
+
+    /// The accounts whose users may have a group's QOS, by QOS.
+    fn users_of(&self, groups: &[Group]) -> BTreeMap<String, BTreeSet<&str>> {
+        let mut found: BTreeMap<String, BTreeSet<&str>> = BTreeMap::new();
+        let qoses = groups.iter().filter(|group| group.of == Of::Qos);
+        found.extend(qoses.map(|group| (group.name.to_ascii_lowercase(), BTreeSet::new())));
+        for one in self.associations.all.iter().filter(|one| !one.user.is_empty()) {
+            for qos in &one.qoses {
+                found.entry(qos.to_ascii_lowercase()).and_modify(|all| {
+                    all.insert(&one.account);
+                });
+            }
+        }
+        found
+    }
+
+    /// The QOSes that only this account and those below it may use, if they have all types that it owns.
+    fn same(
+        &self,
+        account: &Group,
+        groups: &[Group],
+        users: &BTreeMap<String, BTreeSet<&str>>,
+    ) -> Vec<String> {
+        let is_its = |qos: &&Group| {
+            let users = users.get(&qos.name.to_ascii_lowercase()).filter(|all| !all.is_empty());
+            users.is_some_and(|all| all.iter().all(|one| self.is_within(one, &account.name)))
+        };
+        let its: Vec<&Group> = groups.iter().filter(|group| group.of == Of::Qos).filter(is_its).collect();
+        let is_it = |of: &str, gres_type: &str| of == gres_type || of == ANY || gres_type == ANY;
+        let has =
+            |gres_type: &String| its.iter().any(|qos| qos.owned.iter().any(|(of, _)| is_it(of, gres_type)));
+        match account.owned.iter().all(|(gres_type, _)| has(gres_type)) {
+            true => its.into_iter().map(|qos| qos.name.clone()).collect(),
+            false => Vec::new(),
+        }
     }
 
     /// The named groups, also if they own nothing.

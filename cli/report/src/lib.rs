@@ -101,6 +101,14 @@ pub fn run<E: Display>(
         true => database.named(&arguments.qos, &arguments.account, &cluster)?,
         false => database.groups(),
     };
+    if !is_of_some {
+        remarks.extend(database.twice().into_iter().map(|(account, qoses)| {
+            format!(
+                "account {account} has limits on GPUs too: it is shown as {}; --account shows all its jobs",
+                qoses.join(", ")
+            )
+        }));
+    }
     if !(is_of_some || database.of_partitions.is_empty()) {
         let names = database.of_partitions.join(", ");
         remarks

@@ -172,6 +172,28 @@ fn a_qos_for_bursts_owns_nothing_and_a_limit_on_any_gpu_is_one() {
 }
 
 #[test]
+fn an_account_that_is_a_qos_s_is_one_group() {
+    let found = |users: &str, limit: &str| {
+        let text = format!(
+            "root|||||||||||\ny|||||root|{limit}|||||\nsub|||||y||||||\nz|||||root||||||\n{users}"
+        );
+        let associations = Associations::read(&text);
+        let database = Database { ever: associations.clone(), associations, ..database() };
+        let account = Some((Of::Account, "y".to_owned()));
+        let is_there = database.groups().into_iter().any(|one| Some((one.of, one.name)) == account);
+        (is_there, database.twice())
+    };
+    let one = "sub|alice||normal,Y||||||||\n";
+    let once = (false, vec![("y".to_owned(), vec!["y".to_owned()])]);
+    let twice = (true, vec![]);
+    assert_eq!(found(one, "gres/gpu:a40=1"), once, "the account below is its own");
+    assert_eq!(found(one, "gres/gpu=3"), once, "whatever the type");
+    assert_eq!(found(one, "gres/gpu:b1=1"), twice, "the QOS has no such type");
+    assert_eq!(found(&format!("{one}z|bob||y||||||||\n"), "gres/gpu:a40=1"), twice, "others may use the QOS");
+    assert_eq!(found("y|alice||normal||||||||\n", "gres/gpu:a40=1"), twice, "nobody may");
+}
+
+#[test]
 fn differences_name_no_user_of_others() {
     let jobs: &[Job] = &[("alice", "lab", "x", [1, 0, 0], 0, 1000, 2000)];
     let rows = ["alice", "eve", ""].map(|user| ("lab", user, "a40", 5));
