@@ -81,7 +81,7 @@ pub fn run(arguments: &Arguments) -> Result<Answer, FitError> {
         Period::parse(arguments.start.as_deref(), arguments.end.as_deref(), gpushare_period::now(), DAYS)?;
     let version = programs::ask("sacct", &["--version"]).map_err(FitError::NoSacct)?;
     let mut remarks = remarks(&shares);
-    match privacy::of_this_user(Release::parse(&version)?)? {
+    match privacy::of_this_user(Release::parse(&version)?, &privacy::OF_JOBS)? {
         Sees::All => {}
         Sees::Perhaps(remark) => remarks.push(remark),
         Sees::Some { user, private } => return Err(FitError::NotAll { user, private }),

@@ -10,6 +10,11 @@ use gpushare_slurm_run::{ProgramError, run};
 /// (src/api/extra_get_functions.c).
 const TELLS_ITS_OWN: Release = Release(26, 5);
 
+/// The words that hide other users' jobs.
+pub const OF_JOBS: [&str; 3] = ["jobs", "users", "accounts"];
+/// The same, or sreport's sums.
+pub const WITH_SUMS: [&str; 4] = ["jobs", "users", "accounts", "usage"];
+
 /// What a user sees.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Sees {
@@ -30,7 +35,7 @@ pub enum Sees {
 ///
 /// # Errors
 /// sacctmgr or id can't be asked.
-pub fn of_this_user(release: Release) -> Result<Sees, ProgramError> {
+pub fn of_this_user(release: Release, words: &[&'static str]) -> Result<Sees, ProgramError> {
     let text = |program, arguments: &[&str]| {
         run::ask(program, arguments).map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
     };
@@ -50,14 +55,14 @@ pub fn of_this_user(release: Release) -> Result<Sees, ProgramError> {
              doesn't show, other users' jobs are missing. Run this as root to be sure"
         )));
     }
-    Ok(private(&config).map_or(Sees::All, |private| Sees::Some { user, private }))
+    Ok(private(&config, words).map_or(Sees::All, |private| Sees::Some { user, private }))
 }
 
-/// What other users can't see of accounting. slurm.conf has a key of the same name, which is about slurmctld's own
+/// Which of these words is in slurmdbd's setting. slurm.conf has a key of the same name, which is about slurmctld's own
 /// answers.
-fn private(config: &str) -> Option<&'static str> {
+fn private(config: &str, words: &[&'static str]) -> Option<&'static str> {
     let settings = Settings::parse(config.split_once("SlurmDBD configuration")?.1);
-    ["jobs", "users", "accounts"].into_iter().find(|word| settings.has("PrivateData", word))
+    words.iter().copied().find(|word| settings.has("PrivateData", word))
 }
 
 #[cfg(test)]
@@ -71,8 +76,11 @@ mod tests {
                 "Configuration data as of x\nPrivateData = {ours}\n\nSlurmDBD configuration:\nPrivateData    = {its}\n"
             )
         };
-        assert_eq!(private(&config("jobs", "none")), None);
-        assert_eq!(private(&config("none", "usage,jobs")), Some("jobs"));
-        assert_eq!(private(&config("none", "accounts,events")), Some("accounts"));
+        let of_jobs = |config: &str| private(config, &OF_JOBS);
+        assert_eq!(of_jobs(&config("jobs", "none")), None);
+        assert_eq!(of_jobs(&config("none", "usage,jobs")), Some("jobs"));
+        assert_eq!(of_jobs(&config("none", "accounts,events")), Some("accounts"));
+        assert_eq!(of_jobs(&config("none", "usage")), None);
+        assert_eq!(private(&config("none", "usage"), &WITH_SUMS), Some("usage"));
     }
 }

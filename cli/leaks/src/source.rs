@@ -36,7 +36,7 @@ impl Facts {
         let release = Release::parse(&version)?;
         let (cluster, [partitions, nodes], mut remarks) =
             of_slurmctld().or_else(|asked| of_the_file(&slurm::conf(), asked))?;
-        match privacy::of_this_user(release)? {
+        match privacy::of_this_user(release, &privacy::OF_JOBS)? {
             Sees::All => {}
             Sees::Perhaps(remark) => remarks.push(remark),
             Sees::Some { user, private } => return Err(LeaksError::NotAll { user, private }),

@@ -83,13 +83,16 @@ pub fn run<E: Display>(
 ) -> Result<Answer, ReportError> {
     let Arguments { start, end, month, .. } = arguments;
     let period = hours::parse(month.as_deref(), start.as_deref(), end.as_deref(), gpushare_period::now())?;
-    let version = programs::ask("sreport", &["--version"]).map_err(ReportError::NoSreport)?;
+    let version = programs::ask("sreport", &["--version"]).map_err(|error| match error {
+        ProgramError::Start(..) => ReportError::NoSreport(error),
+        error => error.into(),
+    })?;
     let mut remarks = vec![
         "owned: the limits in Slurm's database now; it doesn't keep earlier ones. Borrowed: what a group used beyond \
          that"
             .to_owned(),
     ];
-    match privacy::of_this_user(Release::parse(&version)?)? {
+    match privacy::of_this_user(Release::parse(&version)?, &privacy::WITH_SUMS)? {
         Sees::All => {}
         Sees::Perhaps(remark) => remarks.push(remark),
         Sees::Some { user, private } => return Err(ReportError::NotAll { user, private }),
@@ -183,7 +186,13 @@ fn told(types: &[String], period: Period) -> Result<Told, ReportError> {
         .into_iter()
         .filter(|(.., used)| *used > 0)
         .map(|(account, user, tres, used)| (account.to_owned(), user.to_owned(), name(tres), used));
+    let text = ask(sreport::of_reservations(&tres, start, end))?;
+    let reserved = sreport::reservations(&text).map_err(unreadable)?.into_iter();
+    let reserved = reserved.filter(|(.., idle)| *idle > 0).map(|(reservation, tres, idle)| {
+        report::Reserved { reservation: reservation.to_owned(), gpu_type: name(tres), idle }
+    });
     Ok(Told {
+        reserved: reserved.collect(),
         accounts: accounts.collect(),
         gpus: gpus.into_iter().map(|(tres, used)| (name(&tres), used)).collect(),
     })

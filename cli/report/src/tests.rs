@@ -102,7 +102,7 @@ fn report_beside(jobs: &[Job], period: Period, named: &[&str], more_rows: &[Row]
         ((*account).to_owned(), (*user).to_owned(), (*gpu_type).to_owned(), *sum)
     });
     let accounts = accounts.chain(more_rows);
-    let told = Told { gpus: gpus.to_vec(), accounts: accounts.collect() };
+    let told = Told { gpus: gpus.to_vec(), accounts: accounts.collect(), ..Told::default() };
     let more = More { cluster: "lab".into(), period, is_of_some: !named.is_empty(), ..More::default() };
     summed(&database, &groups, &types, &told, more, |day, show| {
         for (user, account, qos, count, eligible, start, end) in jobs {
@@ -174,9 +174,8 @@ fn a_qos_for_bursts_owns_nothing_and_a_limit_on_any_gpu_is_one() {
 #[test]
 fn an_account_that_is_a_qos_s_is_one_group() {
     let found = |users: &str, limit: &str| {
-        let text = format!(
-            "root|||||||||||\ny|||||root|{limit}|||||\nsub|||||y||||||\nz|||||root||||||\n{users}"
-        );
+        let text =
+            format!("root|||||||||||\ny|||||root|{limit}|||||\nsub|||||y||||||\nz|||||root||||||\n{users}");
         let associations = Associations::read(&text);
         let database = Database { ever: associations.clone(), associations, ..database() };
         let account = Some((Of::Account, "y".to_owned()));
