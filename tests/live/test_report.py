@@ -172,7 +172,8 @@ def test_a_group_appears_once_and_who_sees_too_little_is_told(lending, history):
     finally:
         lending.ok("sacctmgr -i modify account y set GrpTRES=gres/gpu:a40=-1")
     conf = "/etc/slurm/slurmdbd.conf"
-    lending.ok(f"cp -p {conf} /lab/out/ && echo PrivateData=usage >>{conf} && /lab/service restart slurmdbd", timeout=90)
+    more = f"echo PrivateData=usage >>{conf}"
+    lending.ok(f"cp -p {conf} /lab/out/ && {more} && /lab/service restart slurmdbd", timeout=90)
     try:
         said = lending.run(["gpushare", "report", START], "alice")
         if lending.newer_than("25.11"):

@@ -105,7 +105,8 @@ class Tally:
     def __str__(self):
         ended = ", ".join(f"{count} {what}" for what, count in sorted(self.ended.items()))
         return (f"{self.stories} stories ({ended}), {self.looks} looks, all GPUs in use at {self.full}; longest wait of"
-                f" an owner {self.longest:.0f} s, as the first of {self.line} {self.first:.0f} s; {self.unseen} ends not seen; {len(self.findings)} findings")
+                f" an owner {self.longest:.0f} s, as the first of {self.line} {self.first:.0f} s; {self.unseen} ends"
+                f" not seen; {len(self.findings)} findings")
 
 
 class Lending:

@@ -11,10 +11,10 @@ use crate::ask;
 use crate::config::{IdleAction, Rule};
 use crate::decide::Step;
 
-/// What scontrol says of a job that can't be requeued: `--no-requeue`, `JobRequeue=0`; salloc's and srun's (Slurm's
-/// src/common/slurm_errno.c, the same from 22.05 to 26.05).
-const NEVER_REQUEUED: [&str; 2] =
-    ["Requested operation is presently disabled", "Only batch jobs are accepted"];
+/// ESLURM_DISABLED (Slurm's src/common/slurm_errno.c, the same from 22.05 to 26.05).
+const DISABLED: &str = "Requested operation is presently disabled";
+/// What scontrol says of a job that can't be requeued: `--no-requeue`, `JobRequeue=0`; salloc's and srun's.
+const NEVER_REQUEUED: [&str; 2] = [DISABLED, "Only batch jobs are accepted"];
 
 /// Runs one of Slurm's commands.
 pub type Ask<'a> = &'a mut dyn FnMut(&str, &[&str]) -> Result<String, String>;
@@ -51,12 +51,15 @@ fn ending(action: IdleAction) -> &'static str {
     }
 }
 
-/// Tells a user.
+/// Tells a user; whether there is somebody: an allocation of `salloc --no-shell` without steps has no output.
 ///
 /// # Errors
 /// Nothing was delivered.
-pub fn tell(told: &Running, note: &str, ask: Ask) -> Result<(), String> {
-    ask("scontrol", &["notify", told.job.handle(), note]).map(drop)
+pub fn tell(told: &Running, note: &str, ask: Ask) -> Result<bool, String> {
+    match ask("scontrol", &["notify", told.job.handle(), note]) {
+        Err(error) if !told.is_batch && error.contains(DISABLED) => Ok(false),
+        said => said.map(|_| true),
+    }
 }
 
 /// Whether scrontab made a job.

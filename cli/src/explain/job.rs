@@ -29,10 +29,10 @@ mod write;
 pub use id::JobId;
 pub use lending::loans;
 pub use limits::Limit;
-pub use spent::of_qos_in_words;
 use limits::Verdict;
 use place::Place;
 use smaller::Smaller;
+pub use spent::of_qos_in_words;
 pub use words::in_use;
 
 /// More tasks of an array than a person would read.
