@@ -214,6 +214,7 @@ mod tests {
     use super::super::limits::tests::job;
     use super::super::records::{Known, known};
     use super::super::smaller::longest;
+    use super::super::words::decay;
     use super::*;
 
     const HOUR: u64 = 3600;
@@ -284,6 +285,14 @@ QOS=q(2) UsageRaw=0.0 GrpJobs=N(2) GrpTRESMins=cpu=N(0),gres/gpu:a40=100(90) Grp
         assert_eq!(first(free, &at("100(200)")).2, Fits);
         let half = Rules { factor: 500, scales: true, ..rules(10, true) };
         assert_eq!(first(half, TEXT), ("GrpTRESMins", 10, Waits { for_more: 5 }, Some(294)));
+    }
+
+    #[test]
+    fn when_used_minutes_come_back_is_told() {
+        let (rules, none) = (rules(1, false), Rules::default());
+        assert_eq!(decay(&rules.come_back(true)), "half decays in 60 min, reset monthly");
+        assert_eq!(decay(&rules.come_back(false)), "reset monthly");
+        assert_eq!(decay(&none.come_back(true)), "used minutes don't decay");
     }
 
     #[test]
