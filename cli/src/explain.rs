@@ -14,7 +14,7 @@ use gpushare::submit::message;
 use gpushare::submit::policy::{self, Change, Remark, Verdict};
 
 mod error;
-mod job;
+pub mod job;
 mod messages;
 pub mod mine;
 mod outlook;

@@ -92,6 +92,11 @@ fn what_sreport_has_more_is_said() {
     assert!(text.contains(part) && !text.contains("the same numbers"), "{text}");
     let (text, ..) = report(&["--month=2026-10"], &[("MORE", "5")]);
     assert!(text.contains("note: account bio: sreport has 6738811 ") && !text.contains("frank"), "{text}");
+    let (text, ..) = report(&["--month=2026-10"], &[("RESERVED", "7200")]);
+    assert!(
+        text.contains("note: reservation night: sreport counts its 2.000 idle GPU-hours (a40) as used\n"),
+        "{text}"
+    );
     let (text, ..) = report(&["--month=2026-10", "--qos=qos_chem"], &[("MORE", "5")]);
     assert!(text.contains("the same numbers"), "{text}");
 }

@@ -37,10 +37,14 @@ def cluster_name(cluster):
     return cluster.ok("scontrol show config | sed -n 's/^ClusterName *= *//p'").strip()
 
 
-def make_older(cluster, hours):
+JOBS = {"job": "submit eligible start end", "suspend": "start end", "event": "start end"}
+RESERVATIONS = {"resv": "start end"}
+
+
+def make_older(cluster, hours, tables=JOBS):
     """All jobs ran that many hours before, and slurmdbd sums them again, as it does when it starts."""
     name, seconds = cluster_name(cluster), hours * 3600
-    for table, columns in {"job": "submit eligible start end", "suspend": "start end", "event": "start end"}.items():
+    for table, columns in tables.items():
         times = [f"time_{column}" for column in columns.split()]
         moved = ", ".join(f"{time} = if({time} > 0, {time} - {seconds}, 0)" for time in times)
         # Events of nodes would be before the cluster was there.

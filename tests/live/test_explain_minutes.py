@@ -87,7 +87,13 @@ def test_used_minutes_decay_and_the_job_then_starts(jobs):
     asked = jobs.ok("PATH=/tmp/none:$PATH gpushare explain -- --qos=spent -t1 --gres=gpu:a40:1", "bob")
     assert "note: spent has used" in asked and "alice" not in asked, asked
     mine = jobs.ok(["gpushare", "mine"], "bob")
-    assert re.search(r"QOS 'spent', all its jobs: 1\d\d of 100 minutes of a40s used", mine), mine
+    whom = r"in the last 30 days alice 1\d\d(, bob \d+)?"
+    counted = r"QOS 'spent', all its jobs: \d+ of 100 minutes of a40s used"
+    assert re.search(rf"{counted}: {whom}; half decays in 60 s", mine), mine
+    jobs.write("/tmp/spent.conf", "QOS=spent GrpTRESMins=gres/gpu:a40=100 UsageFactor=600\n")
+    shown = jobs.ok(["gpushare", "qos", "show", "--conf", "/tmp/spent.conf"], "bob")
+    assert re.search(r"in use +\d+ of 100 a40 minutes; ", shown), shown
+    assert re.search(r"minutes +a40 alice 1\d\d(, bob \d+)? in the last 30 days; half decays in 60 s\n", shown), shown
     jobs.wait(lambda: jobs.state(job) in ("RUNNING", "COMPLETED"), "enough to decay", 300)
 
 
@@ -97,6 +103,9 @@ def test_minutes_that_do_not_decay_are_an_administrators(jobs):
     waits(jobs, job, USED_UP)
     assert limit(jobs, job, "GrpTRESMins")["minutes"]["enough_in"] is None
     assert "used minutes don't decay; ask an administrator" in explain(jobs, job, "bob").splitlines()[0]
+    mine = jobs.ok(["gpushare", "mine"], "bob")
+    counted = r"QOS 'kept', all its jobs: 1\d\d of 100 minutes of a40s used"
+    assert re.search(rf"{counted}: in the last 30 days alice 1\d\d; used minutes don't decay", mine), mine
     # The account has its users' minutes from slurmctld.
     other = jobs.sbatch("-A", "below", "-t1", "--gres=gpu:a40:1", user="bob")
     waits(jobs, other, "AssocGrpGRESMinutes")
@@ -140,7 +149,8 @@ def test_the_plain_report_has_the_minutes_as_json_has_them(jobs):
     job = jobs.sbatch("--qos=one", "-t40", "--gres=gpu:a40:2")
     waits(jobs, job, "QOSMaxGRESMinutesPerJob")
     only, = json.loads(jobs.ok(["gpushare", "explain", "--json", job]))["jobs"]
-    assert only["limits"][0]["minutes"] == {"kept": 0, "enough_in": None, "reset": ""} and only["shorter"] == 30, only
+    assert only["limits"][0]["minutes"] == {"kept": 0, "enough_in": None, "reset": "", "half_life": 0}, only
+    assert only["shorter"] == 30, only
     said = explain(jobs, job)
     assert "  QOS 'one', one job (MaxTRESMinsPJ): at most 60 minutes of gres/gpu:a40\n" in said, said
     assert "    the job asks for 80 (for its time limit): that is above the limit, so it waits forever\n" in said, said

@@ -155,6 +155,19 @@ def test_without_nvml_or_slurmctld_nobody_ends_and_a_dry_run_changes_nothing(nod
     assert node.state(job) == "RUNNING"
 
 
+def test_an_allocation_that_no_program_uses_ends_too(node):
+    """`scontrol notify` can't reach it: it has neither salloc nor a step."""
+    rules(node, RULES)
+    job = node.ok("salloc --no-shell --gres=mps:20 2>&1 | sed -n 's/.*Granted job allocation //p'", "alice").strip()
+    done = []
+    for _ in range(LOOKS):
+        assert node.state(job) == "RUNNING"
+        _, jobs, errors = look(node)
+        assert not errors, errors
+        done.append(jobs[job]["done"])
+    assert done == [None, *2 * ["has no output to warn on"], "cancelled"] and node.finished(job) == "CANCELLED"
+
+
 def test_check_finds_mistakes_in_the_keys(node):
     rules(node, "QOS=q IdleWarn=1:00:00 IdleLimit=0:30:00\n")
     [said] = [one["said"] for one in node.findings("gpushare.conf")]

@@ -5,7 +5,7 @@ so the test moves the jobs into the past."""
 import json
 
 import pytest
-from database import make_older
+from database import RESERVATIONS, make_older
 from lab import TOP
 from shares import apply
 
@@ -142,3 +142,48 @@ def test_bad_input_is_one_line(lending, history):
     ):
         said = report(lending, option, status=2)
         assert said.startswith(expected) and len(said.splitlines()) == 1, said
+
+
+def test_idle_reserved_gpus_are_told_as_sreport_has_them(lending, history):
+    made = lending.run("scontrol create reservation=night StartTime=now Duration=10 TRES=gres/gpu:a40=2 Accounts=x")
+    if not lending.newer_than("24.11"):
+        assert made.returncode != 0 and "not supported with reservations" in made.stderr, made
+        return
+    lending.ok("sleep 3; scontrol delete reservation=night")
+    make_older(lending, 2, RESERVATIONS)
+    columns, of = "Name,TresName,Idle", ["sreport", "-nP", "-t", "Seconds", f"--tres={','.join(TYPES)}"]
+    day = ["start=now-5hours", "end=now", f"format={columns}"]
+    rows = lending.wait(lambda: lending.ok([*of, "reservation", "Utilization", *day]).splitlines(), "sreport's sum")
+    told = {gpu_type(tres): int(idle) for _, tres, idle in (row.split("|") for row in rows)}
+    assert told["a40"] >= 6 and told["any"] == told["a40"], told
+    found = json.loads(report(lending, "--json"))
+    assert {one["gpu_type"]: one["idle"] for one in found["reserved"]} == told
+    differ = {(one["account"], one["gpu_type"]): one["sreport"] - one["jobs"] for one in found["differences"]}
+    assert differ == {(account, of): told["a40"] for account in ("root", "x") for of in ("a40", "any")}
+    assert "note: reservation night: sreport counts its 0.00" in report(lending)
+
+
+def test_a_group_appears_once_and_who_sees_too_little_is_told(lending, history):
+    lending.ok("sacctmgr -i modify account y set GrpTRES=gres/gpu:a40=2")
+    try:
+        found = json.loads(report(lending, "--json"))
+        assert [one["name"] for one in found["groups"]] == ["qos_x", "qos_y", "qos_z"]
+        assert any("account y has limits on GPUs too: it is shown as qos_y" in one for one in found["remarks"])
+    finally:
+        lending.ok("sacctmgr -i modify account y set GrpTRES=gres/gpu:a40=-1")
+    conf = "/etc/slurm/slurmdbd.conf"
+    more = f"echo PrivateData=usage >>{conf}"
+    lending.ok(f"cp -p {conf} /lab/out/ && {more} && /lab/service restart slurmdbd", timeout=90)
+    try:
+        said = lending.run(["gpushare", "report", START], "alice")
+        if lending.newer_than("25.11"):
+            assert "if slurmdbd.conf has PrivateData, which this Slurm release doesn't show" in said.stdout, said
+        else:
+            assert said.returncode == 2 and "has PrivateData=usage, so 'alice' sees only some" in said.stderr, said
+        lending.ok("/lab/service stop slurmdbd", timeout=90)
+        for command in (["report"], ["mine"], ["explain", "--", "--gres=gpu:a40:1"]):
+            said = lending.run(["gpushare", *command], "alice")
+            assert said.returncode == 2 and said.stderr.endswith("slurmdbd does not answer; is it running?\n"), said
+            assert said.stderr.count("\n") == 1, said
+    finally:
+        lending.ok(f"cp -p /lab/out/slurmdbd.conf {conf} && /lab/service restart slurmdbd", timeout=90)

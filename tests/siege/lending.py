@@ -3,8 +3,8 @@
 
 A story is a job, and perhaps its user, who cancels or requeues it. Every half second a look at all jobs shows whether
 - a group has more than its quota and what it may borrow: each is the limit of one QOS;
-- the first of the owners' jobs that their quotas have room for still waits after the grace time and half a minute:
-  Slurm preempts for one waiting job of a partition at a time;
+- of the owners' jobs that their quotas have room for, the first of a GPU type, and so of a node, still waits after the
+  grace time and half a minute: Slurm preempts for one waiting job of a node at a time, so the next then has as long;
 - a job was ended for an owner without its grace time, or an owner's job was ended for anybody.
 The quotas are read from gpushare.conf's text, not from Slurm. Jobs write the time five times a second, so what they
 lose is known."""
@@ -95,6 +95,8 @@ class Tally:
     stories: int = 0
     ended: Counter = field(default_factory=Counter)
     longest: float = 0  # that an owner's job waited although its quota had room
+    first: float = 0  # that one was the first of its type
+    line: int = 0  # how many of them waited for one type
     full: int = 0  # looks at which every GPU was in use
     looks: int = 0
     unseen: int = 0  # runs that ended while nobody looked
@@ -103,7 +105,8 @@ class Tally:
     def __str__(self):
         ended = ", ".join(f"{count} {what}" for what, count in sorted(self.ended.items()))
         return (f"{self.stories} stories ({ended}), {self.looks} looks, all GPUs in use at {self.full}; longest wait of"
-                f" an owner {self.longest:.0f} s; {self.unseen} ends not seen; {len(self.findings)} findings")
+                f" an owner {self.longest:.0f} s, as the first of {self.line} {self.first:.0f} s; {self.unseen} ends"
+                f" not seen; {len(self.findings)} findings")
 
 
 class Lending:
@@ -114,7 +117,7 @@ class Lending:
         self.runs, self.since, self.touched, self.long, self.all_long = {}, {}, set(), [], set()
         self.acts = []  # (when, what, job)
         self.last = 0.0
-        self.first = (None, 0.0)  # the owner's job that waits first, and since when
+        self.first = {}  # by type: the owner's job that waits first, and since when
         done = qos(cluster, "apply", conf=None)
         assert done.returncode == 0, done.stdout + done.stderr
         for words in WITHOUT.get(without, []):
@@ -211,19 +214,27 @@ class Lending:
         self.tally.full += sum(map(sum, (one.values() for one in used.values()))) == 12
 
     def check_waits(self):
-        used, now, waits = self.used(), time.monotonic(), set()
+        used, now, waits, lines = self.used(), time.monotonic(), set(), {}
         for job in self.jobs:
             if job.state != "PENDING" or job.qos not in self.owners or job.reason.startswith(("BeginTime", "JobHeld")):
                 continue
             of_qos = used.get(job.qos, Counter())
             if all(of_qos[kind] + count <= self.quotas[job.qos][kind] for kind, count in job.gpus.items()):
                 waits.add(job.id)
+                for kind in job.gpus:
+                    lines.setdefault(kind, []).append(int(job.id))
                 self.tally.longest = max(now - self.since.setdefault(job.id, now), self.tally.longest)
-        first = min(waits, key=int, default=None)
-        if first != self.first[0]:
-            self.first = (first, now)
-        elif first and now - self.first[1] > GRACE + SLACK:
-            self.find(f"job {first} of an owner waits, with {used} in use")
+        firsts = {kind: (min(line), now) for kind, line in lines.items()}
+        for kind, (first, _) in firsts.items():
+            before, since = self.first.get(kind, (None, now))
+            if first != before:
+                continue
+            firsts[kind] = (first, since)
+            self.tally.first = max(self.tally.first, now - since)
+            if now - since > GRACE + SLACK:
+                self.find(f"job {first} of an owner is the first that waits for {kind}, with {used} in use")
+        self.first = firsts
+        self.tally.line = max([self.tally.line, *map(len, lines.values())])
         self.since = {job: since for job, since in self.since.items() if job in waits}
 
     def check_end(self, job, gap):

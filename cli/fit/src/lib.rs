@@ -80,7 +80,7 @@ pub fn run(arguments: &Arguments) -> Result<Answer, FitError> {
         Period::parse(arguments.start.as_deref(), arguments.end.as_deref(), gpushare_period::now(), DAYS)?;
     let version = programs::ask("sacct", &["--version"]).map_err(FitError::NoSacct)?;
     let mut remarks = remarks(&shares);
-    remarks.extend(privacy::of_this_user(Release::parse(&version)?)?);
+    remarks.extend(privacy::of_this_user(Release::parse(&version)?, &privacy::OF_JOBS)?);
     let asked = slurm::ask("scontrol", &["show", "config"])
         .and_then(|config| Ok((config, slurm::ask("scontrol", &["-a", "-o", "show", "node"])?)));
     let (config, nodes) = asked.unwrap_or_else(|error| {

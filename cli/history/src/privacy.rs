@@ -21,11 +21,16 @@ gpushare::errors! {
     } from { Program(ProgramError) }
 }
 
+/// The words that hide other users' jobs.
+pub const OF_JOBS: [&str; 3] = ["jobs", "users", "accounts"];
+/// The same, or sreport's sums.
+pub const WITH_SUMS: [&str; 4] = ["jobs", "users", "accounts", "usage"];
+
 /// Nothing if this user sees all; otherwise what to say if that is unknown.
 ///
 /// # Errors
-/// The user doesn't see all, or sacctmgr or id can't be asked.
-pub fn of_this_user(release: Release) -> Result<Option<String>, PrivacyError> {
+/// The user doesn't see all, because one of these words hides some, or sacctmgr or id can't be asked.
+pub fn of_this_user(release: Release, words: &[&'static str]) -> Result<Option<String>, PrivacyError> {
     let config = text("sacctmgr", &["show", "config"])?;
     let user = text("id", &["-un"])?.trim().to_owned();
     // `SlurmUser = slurm(64030)`; slurmdbd's own user may see everything too.
@@ -42,14 +47,14 @@ pub fn of_this_user(release: Release) -> Result<Option<String>, PrivacyError> {
              doesn't show, other users' jobs are missing. Run this as root to be sure"
         )));
     }
-    private(&config).map_or(Ok(None), |private| Err(PrivacyError::NotAll { user, private }))
+    private(&config, words).map_or(Ok(None), |private| Err(PrivacyError::NotAll { user, private }))
 }
 
-/// What other users can't see of accounting. slurm.conf has a key of the same name, which is about slurmctld's own
+/// Which of these words is in slurmdbd's setting. slurm.conf has a key of the same name, which is about slurmctld's own
 /// answers.
-fn private(config: &str) -> Option<&'static str> {
+fn private(config: &str, words: &[&'static str]) -> Option<&'static str> {
     let settings = Settings::parse(config.split_once("SlurmDBD configuration")?.1);
-    ["jobs", "users", "accounts"].into_iter().find(|word| settings.has("PrivateData", word))
+    words.iter().copied().find(|word| settings.has("PrivateData", word))
 }
 
 #[cfg(test)]
@@ -63,8 +68,11 @@ mod tests {
                 "Configuration data as of x\nPrivateData = {ours}\n\nSlurmDBD configuration:\nPrivateData    = {its}\n"
             )
         };
-        assert_eq!(private(&config("jobs", "none")), None);
-        assert_eq!(private(&config("none", "usage,jobs")), Some("jobs"));
-        assert_eq!(private(&config("none", "accounts,events")), Some("accounts"));
+        let of_jobs = |config: &str| private(config, &OF_JOBS);
+        assert_eq!(of_jobs(&config("jobs", "none")), None);
+        assert_eq!(of_jobs(&config("none", "usage,jobs")), Some("jobs"));
+        assert_eq!(of_jobs(&config("none", "accounts,events")), Some("accounts"));
+        assert_eq!(of_jobs(&config("none", "usage")), None);
+        assert_eq!(private(&config("none", "usage"), &WITH_SUMS), Some("usage"));
     }
 }

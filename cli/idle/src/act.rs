@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 
 use gpushare::text::time;
-use gpushare_slurm_run::control::{Ask, requeue};
+use gpushare_slurm_run::control::{Ask, DISABLED, requeue};
 use gpushare_slurm_text::record::{Records, Trust};
 use gpushare_slurm_text::running::Running;
 
@@ -35,12 +35,15 @@ fn ending(action: IdleAction) -> &'static str {
     }
 }
 
-/// Tells a user.
+/// Tells a user; whether there is somebody: an allocation of `salloc --no-shell` without steps has no output.
 ///
 /// # Errors
 /// Nothing was delivered.
-pub fn tell(told: &Running, note: &str, ask: Ask) -> Result<(), String> {
-    ask("scontrol", &["notify", told.job.handle(), note]).map(drop)
+pub fn tell(told: &Running, note: &str, ask: Ask) -> Result<bool, String> {
+    match ask("scontrol", &["notify", told.job.handle(), note]) {
+        Err(error) if !told.is_batch && error.contains(DISABLED) => Ok(false),
+        said => said.map(|_| true),
+    }
 }
 
 /// Whether scrontab made a job.

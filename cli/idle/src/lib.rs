@@ -251,10 +251,11 @@ impl Run<'_> {
         match step {
             Step::None | Step::Over => Ok(None),
             Step::Warn(_) => {
-                act::tell(told, &note, self.ask)?;
+                let done =
+                    if act::tell(told, &note, self.ask)? { "warned" } else { "has no output to warn on" };
                 history.told.push(history.idle);
                 (self.write)(history)?;
-                Ok(Some("warned"))
+                Ok(Some(done))
             }
             Step::End(action) => {
                 // Its user was warned; nothing depends on this line. Should the end fail, it isn't told again.

@@ -36,7 +36,7 @@ impl Facts {
         let release = Release::parse(&version)?;
         let (cluster, [partitions, nodes], mut remarks) =
             of_slurmctld().or_else(|asked| of_the_file(&slurm::conf(), asked))?;
-        remarks.extend(privacy::of_this_user(release)?);
+        remarks.extend(privacy::of_this_user(release, &privacy::OF_JOBS)?);
         let tables = Tables { partitions: partitions.into_bytes(), ..Tables::ask(None, &cluster)? };
         Ok(Facts { version, cluster, tables, nodes, period, remarks })
     }

@@ -1,7 +1,7 @@
 //! Who owns GPUs, according to Slurm's database: a QOS or an account with a limit on them. A QOS that `Burst` made owns
 //! none; what its jobs use counts for its group.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use gpushare_qos::config::value;
 use gpushare_qos::config::{Burst, ManagedQos, lending};
@@ -73,12 +73,63 @@ impl Database {
 
     /// All groups.
     pub fn groups(&self) -> Vec<Group> {
+        self.all().0
+    }
+
+    /// Accounts that own GPUs and that `groups` leaves out, each with the QOSes that are the same group.
+    pub fn twice(&self) -> Vec<(String, Vec<String>)> {
+        self.all().1
+    }
+
+    fn all(&self) -> (Vec<Group>, Vec<(String, Vec<String>)>) {
         let qoses = self.qoses.keys().filter_map(|name| self.qos(name));
         let qoses = qoses
             .filter(|group| !self.is_burst(&group.name))
             .filter(|group| group.is_ours || !self.of_partitions.contains(&group.name));
+        let mut groups: Vec<Group> = qoses.filter(|group| !group.owned.is_empty()).collect();
+        let (users, mut twice, mut others) = (self.users_of(&groups), Vec::new(), Vec::new());
         let accounts = self.associations.of_user("").filter_map(|(_, one)| self.account(&one.account));
-        qoses.chain(accounts).filter(|group| !group.owned.is_empty()).collect()
+        for account in accounts.filter(|group| !group.owned.is_empty()) {
+            let same = self.same(&account, &groups, &users);
+            if same.is_empty() { others.push(account) } else { twice.push((account.name, same)) }
+        }
+        groups.extend(others);
+        (groups, twice)
+    }
+
+    /// The accounts whose users may have a group's QOS, by QOS.
+    fn users_of(&self, qoses: &[Group]) -> BTreeMap<String, BTreeSet<&str>> {
+        let mut found: BTreeMap<String, BTreeSet<&str>> = BTreeMap::new();
+        found.extend(qoses.iter().map(|group| (group.name.to_ascii_lowercase(), BTreeSet::new())));
+        for one in self.associations.all.iter().filter(|one| !one.user.is_empty()) {
+            for qos in &one.qoses {
+                found.entry(qos.to_ascii_lowercase()).and_modify(|all| {
+                    all.insert(&one.account);
+                });
+            }
+        }
+        found
+    }
+
+    /// The QOSes that only this account and those below it may use, if they have all types that it owns.
+    fn same(
+        &self,
+        account: &Group,
+        qoses: &[Group],
+        users: &BTreeMap<String, BTreeSet<&str>>,
+    ) -> Vec<String> {
+        let is_its = |qos: &&Group| {
+            let users = users.get(&qos.name.to_ascii_lowercase()).filter(|all| !all.is_empty());
+            users.is_some_and(|all| all.iter().all(|one| self.is_within(one, &account.name)))
+        };
+        let its: Vec<&Group> = qoses.iter().filter(is_its).collect();
+        let is_it = |of: &str, gres_type: &str| of == gres_type || of == ANY || gres_type == ANY;
+        let has =
+            |gres_type: &String| its.iter().any(|qos| qos.owned.iter().any(|(of, _)| is_it(of, gres_type)));
+        match account.owned.iter().all(|(gres_type, _)| has(gres_type)) {
+            true => its.into_iter().map(|qos| qos.name.clone()).collect(),
+            false => Vec::new(),
+        }
     }
 
     /// The named groups, also if they own nothing.

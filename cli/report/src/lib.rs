@@ -15,7 +15,7 @@ use gpushare_history::progress::Progress;
 use gpushare_history::{privacy, stream};
 use gpushare_period::{Period, hours};
 use gpushare_slurm_run::file::ConfFile;
-use gpushare_slurm_run::{self as slurm, run as programs};
+use gpushare_slurm_run::{self as slurm, ProgramError, run as programs};
 use gpushare_slurm_text::version::Release;
 use gpushare_slurm_text::{Settings, sreport, tres};
 use gpushare_terminal::{Answer, json, write_file};
@@ -82,13 +82,16 @@ pub fn run<E: Display>(
 ) -> Result<Answer, ReportError> {
     let Arguments { start, end, month, .. } = arguments;
     let period = hours::parse(month.as_deref(), start.as_deref(), end.as_deref(), gpushare_period::now())?;
-    let version = programs::ask("sreport", &["--version"]).map_err(ReportError::NoSreport)?;
+    let version = programs::ask("sreport", &["--version"]).map_err(|error| match error {
+        ProgramError::Start(..) => ReportError::NoSreport(error),
+        error => error.into(),
+    })?;
     let mut remarks = vec![
         "owned: the limits in Slurm's database now; it doesn't keep earlier ones. Borrowed: what a group used beyond \
          that"
             .to_owned(),
     ];
-    remarks.extend(privacy::of_this_user(Release::parse(&version)?)?);
+    remarks.extend(privacy::of_this_user(Release::parse(&version)?, &privacy::WITH_SUMS)?);
     let cluster = cluster()?;
     let database = Database::ask(&cluster)?;
     let is_of_some = !(arguments.qos.is_empty() && arguments.account.is_empty());
@@ -96,6 +99,14 @@ pub fn run<E: Display>(
         true => database.named(&arguments.qos, &arguments.account, &cluster)?,
         false => database.groups(),
     };
+    if !is_of_some {
+        remarks.extend(database.twice().into_iter().map(|(account, qoses)| {
+            format!(
+                "account {account} has limits on GPUs too: it is shown as {}; --account shows all its jobs",
+                qoses.join(", ")
+            )
+        }));
+    }
     if !(is_of_some || database.of_partitions.is_empty()) {
         let names = database.of_partitions.join(", ");
         remarks
@@ -163,7 +174,13 @@ fn told(types: &[String], period: Period) -> Result<Told, ReportError> {
         .into_iter()
         .filter(|(.., used)| *used > 0)
         .map(|(account, user, tres, used)| (account.to_owned(), user.to_owned(), name(tres), used));
+    let text = ask(sreport::of_reservations(&tres, start, end))?;
+    let reserved = sreport::reservations(&text).map_err(unreadable)?.into_iter();
+    let reserved = reserved.filter(|(.., idle)| *idle > 0).map(|(reservation, tres, idle)| {
+        report::Reserved { reservation: reservation.to_owned(), gpu_type: name(tres), idle }
+    });
     Ok(Told {
+        reserved: reserved.collect(),
         accounts: accounts.collect(),
         gpus: gpus.into_iter().map(|(tres, used)| (name(&tres), used)).collect(),
     })

@@ -27,6 +27,8 @@ pub struct Report {
     pub others: BTreeMap<String, u64>,
     /// What sreport says of each account, by type; empty in a QOS's report.
     pub accounts: Vec<Account>,
+    /// Idle GPUs of reservations, which sreport counts as used.
+    pub reserved: Vec<Reserved>,
     /// Where sreport and the jobs in accounting differ.
     pub differences: Vec<Difference>,
     /// Jobs that started with GPUs in the period.
@@ -117,9 +119,17 @@ pub struct Difference {
     pub jobs: u64,
 }
 
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Reserved {
+    pub reservation: String,
+    pub gpu_type: String,
+    pub idle: u64,
+}
+
 /// What sreport says.
 #[derive(Debug, Default)]
 pub struct Told {
+    pub reserved: Vec<Reserved>,
     pub gpus: Vec<(String, sreport::Used)>,
     /// Account, user, type, GPU-seconds.
     pub accounts: Vec<(String, String, String, u64)>,
@@ -197,6 +207,7 @@ pub fn of(
         gpus: gpus.collect(),
         groups: pairs.clone().map(one).collect(),
         others: others.filter(|_| !is_of_some).collect(),
+        reserved: told.reserved.clone(),
         differences: differences(summer, database, &named, told, &is_compared),
         accounts,
         jobs: if is_of_some {

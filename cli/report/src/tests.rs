@@ -102,7 +102,7 @@ fn report_beside(jobs: &[Job], period: Period, named: &[&str], more_rows: &[Row]
         ((*account).to_owned(), (*user).to_owned(), (*gpu_type).to_owned(), *sum)
     });
     let accounts = accounts.chain(more_rows);
-    let told = Told { gpus: gpus.to_vec(), accounts: accounts.collect() };
+    let told = Told { gpus: gpus.to_vec(), accounts: accounts.collect(), ..Told::default() };
     let more = More { cluster: "lab".into(), period, is_of_some: !named.is_empty(), ..More::default() };
     summed(&database, &groups, &types, &told, more, |day, show| {
         for (user, account, qos, count, eligible, start, end) in jobs {
@@ -169,6 +169,27 @@ fn a_qos_for_bursts_owns_nothing_and_a_limit_on_any_gpu_is_one() {
     let all = report(jobs, MONTH, &[]);
     assert_eq!((row(&all, "x", "a40").used, row(&all, "x", "unknown").used), (1000, 2000));
     assert!(text::lines(&all).contains("note: unknown: GPUs whose type accounting lacks"));
+}
+
+#[test]
+fn an_account_that_is_a_qos_s_is_one_group() {
+    let found = |users: &str, limit: &str| {
+        let text =
+            format!("root|||||||||||\ny|||||root|{limit}|||||\nsub|||||y||||||\nz|||||root||||||\n{users}");
+        let associations = Associations::read(&text);
+        let database = Database { ever: associations.clone(), associations, ..database() };
+        let account = Some((Of::Account, "y".to_owned()));
+        let is_there = database.groups().into_iter().any(|one| Some((one.of, one.name)) == account);
+        (is_there, database.twice())
+    };
+    let one = "sub|alice||normal,Y||||||||\n";
+    let once = (false, vec![("y".to_owned(), vec!["y".to_owned()])]);
+    let twice = (true, vec![]);
+    assert_eq!(found(one, "gres/gpu:a40=1"), once, "the account below is its own");
+    assert_eq!(found(one, "gres/gpu=3"), once, "whatever the type");
+    assert_eq!(found(one, "gres/gpu:b1=1"), twice, "the QOS has no such type");
+    assert_eq!(found(&format!("{one}z|bob||y||||||||\n"), "gres/gpu:a40=1"), twice, "others may use the QOS");
+    assert_eq!(found("y|alice||normal||||||||\n", "gres/gpu:a40=1"), twice, "nobody may");
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use gpushare_terminal::{Table, clean, csv, notes};
 
 use super::groups::{ANY, Of};
-use super::report::{Account, Difference, Loan, OneGroup, Report};
+use super::report::{Account, Difference, Loan, OneGroup, Report, Reserved};
 
 /// How many accounts, users and differences are shown; --json has all.
 const SHOWN: usize = 12;
@@ -143,6 +143,13 @@ pub fn said(report: &Report) -> Vec<String> {
     if report.differences.is_empty() {
         said.push("sreport has the same numbers, to the second".to_owned());
     }
+    let reserved = report.reserved.iter().filter(|one| one.gpu_type != ANY);
+    said.extend(reserved.take(SHOWN).map(|Reserved { reservation, gpu_type, idle }| {
+        format!(
+            "reservation {reservation}: sreport counts its {} idle GPU-hours ({gpu_type}) as used",
+            hours(*idle)
+        )
+    }));
     for Difference { account, user, gpu_type, sreport, jobs } in report.differences.iter().take(SHOWN) {
         let of = user.as_ref().map_or(String::new(), |user| format!(", user {user}"));
         said.push(format!(

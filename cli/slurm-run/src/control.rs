@@ -9,10 +9,10 @@ use super::run::{self, ProgramError};
 const PATIENCE: Duration = Duration::from_secs(10);
 /// What squeue says of a job that is gone.
 pub const GONE: &str = "Invalid job id";
-/// What scontrol says of a job that can't be requeued: `--no-requeue`, `JobRequeue=0`; salloc's and srun's (Slurm's
-/// src/common/slurm_errno.c, the same from 22.05 to 26.05).
-const NEVER_REQUEUED: [&str; 2] =
-    ["Requested operation is presently disabled", "Only batch jobs are accepted"];
+/// ESLURM_DISABLED (Slurm's src/common/slurm_errno.c, the same from 22.05 to 26.05).
+pub const DISABLED: &str = "Requested operation is presently disabled";
+/// What scontrol says of a job that can't be requeued: `--no-requeue`, `JobRequeue=0`; salloc's and srun's.
+const NEVER_REQUEUED: [&str; 2] = [DISABLED, "Only batch jobs are accepted"];
 
 /// Runs one of Slurm's commands.
 pub type Ask<'a> = &'a mut dyn FnMut(&str, &[&str]) -> Result<String, String>;

@@ -85,9 +85,22 @@ pub fn succeeded(program: &str, arguments: &[&str], answer: Output) -> Result<Ve
         let is_reason = |line: &&str| !line.is_empty() && !line.contains("If munged is up");
         let reason = text.lines().map(str::trim).find(is_reason).unwrap_or("no reason given");
         let command = named(program, arguments);
-        return Err(ProgramError::Failed { command, status, said: reason.to_owned() });
+        let said = without_accounting(&text).unwrap_or(reason).to_owned();
+        return Err(ProgramError::Failed { command, status, said });
     }
     Ok(output)
+}
+
+/// What Slurm's commands mean that say why accounting doesn't answer.
+pub fn without_accounting(text: &str) -> Option<&'static str> {
+    let has = |words: &str| text.contains(words);
+    if has("persistent connection") || has("PersistInit") {
+        Some("slurmdbd does not answer; is it running?")
+    } else if has("not running a supported accounting_storage plugin") {
+        Some("slurm.conf has no accounting: AccountingStorageType")
+    } else {
+        None
+    }
 }
 
 /// The command as a message names it, without a format that fills lines.
@@ -182,6 +195,13 @@ mod tests {
         let reason =
             ask("sh", &["-c", "echo out; echo '  why' >&2; echo more >&2; exit 3"]).unwrap_err().to_string();
         assert!(reason.ends_with("failed (exit status: 3): why"), "{reason}");
+        let away = "echo 'sacctmgr: error: _open_persist_conn: failed to open persistent connection to host:x' >&2; \
+                    echo 'sacctmgr: error: Sending PersistInit msg: Connection refused' >&2; exit 1";
+        let reason = ask("sh", &["-c", away]).unwrap_err().to_string();
+        assert!(
+            reason.ends_with("failed (exit status: 1): slurmdbd does not answer; is it running?"),
+            "{reason}"
+        );
         let munge = "for line in 'If munged is up, restart with --num-threads=10' 'Munge encode failed'; do \
                      echo \"scontrol: error: $line\" >&2; done; exit 1";
         let reason = ask("sh", &["-c", munge]).unwrap_err().to_string();

@@ -27,17 +27,23 @@ pub struct Used {
 /// sreport's arguments for [`cluster`]. Times are seconds since 1970.
 pub fn of_cluster(tres: &[String], start: u32, end: u32) -> Vec<String> {
     let format = "TresName,TresCount,Allocated,Down,PlannedDown,Idle,Planned,Reported";
-    arguments("Utilization", format, tres, start, end)
+    arguments(["cluster", "Utilization"], format, tres, start, end)
 }
 
 /// sreport's arguments for [`accounts`].
 pub fn of_accounts(tres: &[String], start: u32, end: u32) -> Vec<String> {
-    arguments("AccountUtilizationByUser", "Account,Login,TresName,Used", tres, start, end)
+    arguments(["cluster", "AccountUtilizationByUser"], "Account,Login,TresName,Used", tres, start, end)
 }
 
-fn arguments(report: &str, format: &str, tres: &[String], start: u32, end: u32) -> Vec<String> {
+/// sreport's arguments for [`reservations`].
+pub fn of_reservations(tres: &[String], start: u32, end: u32) -> Vec<String> {
+    arguments(["reservation", "Utilization"], "Name,TresName,Idle", tres, start, end)
+}
+
+fn arguments(report: [&str; 2], format: &str, tres: &[String], start: u32, end: u32) -> Vec<String> {
     let mut all = ["-nP", "--local", "-t", "Seconds"].map(str::to_owned).to_vec();
-    all.extend([format!("--tres={}", tres.join(",")), "cluster".to_owned(), report.to_owned()]);
+    all.push(format!("--tres={}", tres.join(",")));
+    all.extend(report.map(str::to_owned));
     all.extend([format!("start=uts{start}"), format!("end=uts{end}"), format!("format={format}")]);
     all
 }
@@ -71,6 +77,19 @@ pub fn accounts(text: &str) -> Result<Vec<(&str, &str, &str, u64)>, &str> {
     lines(text).map(row).collect()
 }
 
+/// A reservation, a TRES, and for how many seconds no job used it. sreport counts that as used, by the accounts that
+/// may use the reservation (Slurm: src/plugins/accounting_storage/mysql/as_mysql_rollup.c).
+///
+/// # Errors
+/// The line that can't be read.
+pub fn reservations(text: &str) -> Result<Vec<(&str, &str, u64)>, &str> {
+    let row = |line| match str::rsplitn(line, 3, '|').collect::<Vec<&str>>().as_slice() {
+        [idle, tres, name] => idle.parse().map(|idle| (*name, *tres, idle)).map_err(|_| line),
+        _ => Err(line),
+    };
+    lines(text).map(row).collect()
+}
+
 fn lines(text: &str) -> impl Iterator<Item = &str> {
     text.lines().filter(|line| !line.trim().is_empty())
 }
@@ -96,6 +115,8 @@ mod tests {
         assert_eq!(cluster(percent), Err(percent));
         let rows = "x||gres/gpu|78\na|b|alice|gres/gpu|18\n";
         assert_eq!(accounts(rows), Ok(vec![("x", "", "gres/gpu", 78), ("a|b", "alice", "gres/gpu", 18)]));
+        assert_eq!(reservations("a|b|gres/gpu|38\n\n"), Ok(vec![("a|b", "gres/gpu", 38)]));
+        assert_eq!(reservations("r|gres/gpu|38(9%)"), Err("r|gres/gpu|38(9%)"));
         assert_eq!(accounts("x||gres/gpu|78\n Problem with query.\n"), Err(" Problem with query."));
     }
 }

@@ -32,6 +32,7 @@ pub use limits::Limit;
 use limits::Verdict;
 use place::Place;
 use smaller::Smaller;
+pub use spent::of_qos_in_words;
 pub use words::in_use;
 
 /// More tasks of an array than a person would read.
@@ -169,7 +170,7 @@ fn waits(row: &Row, rows: &[Row], (snapshot, qoses): Site) -> Result<What, Progr
         Err(reason) => notes.push(format!("can't tell what its nodes have free: {reason}")),
     }
     let mut limits = limits::concerning(row, &known, rows);
-    if let Err(reason) = spent::add_users(&mut limits, &known, snapshot) {
+    if let Err(reason) = spent::add_users(&mut limits, Limit::stops, &known, snapshot) {
         notes.push(format!("can't tell who used the minutes: {reason}"));
     }
     let before = rows.iter().filter(|other| row.priority > 0 && other.goes_before(row)).count();
@@ -213,6 +214,8 @@ pub fn on_gres(job: &Row, rows: &[Row], snapshot: &Snapshot) -> Result<Vec<Limit
     let (known, _) = records::read(job, snapshot)?;
     let mut limits = limits::concerning(job, &known, rows);
     limits.retain(|limit| limit.tres.starts_with("gres/"));
+    // The limits count even if accounting doesn't say who used the minutes.
+    let _ = spent::add_users(&mut limits, |limit| limit.used > Some(0), &known, snapshot);
     Ok(limits)
 }
 
@@ -288,7 +291,7 @@ pub fn above(job: Above, (snapshot, qoses): Site) -> Result<Vec<Beyond>, Program
     let (known, notes) = records::read(&row, snapshot)?;
     let mut limits = limits::concerning(&row, &known, &[]);
     // The limits count even if accounting doesn't say who used the minutes.
-    let _ = spent::add_users(&mut limits, &known, snapshot);
+    let _ = spent::add_users(&mut limits, Limit::stops, &known, snapshot);
     let is_said = |limit: &&Limit| is_warned && limit.is_of_qos && limit.tres.starts_with("gres/");
     // The flag of either QOS makes Slurm test all limits for the job alone (Slurm: `acct_policy_validate`).
     let denies = known.qoses.iter().any(|record| record.denies(snapshot.qoses().unwrap_or_default()));

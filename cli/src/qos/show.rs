@@ -18,6 +18,8 @@ use serde::Serialize;
 
 use super::error::QosError;
 use super::site;
+use crate::explain::job;
+use gpushare_slurm_run::Snapshot;
 
 /// How the TRES of a GPU type begins.
 const TYPE: &str = "gres/gpu:";
@@ -62,6 +64,7 @@ struct Words {
     none_of: String,
     set: String,
     in_use: String,
+    minutes: String,
     lent: String,
     borrowed: String,
 }
@@ -97,7 +100,16 @@ pub fn show(conf: Option<&Path>, names: &[String]) -> Result<Vec<Shown>, QosErro
         let differs = lines.iter().filter(|line| is_of(line, &managed.name)).cloned().collect();
         one(managed, &actual, usages.get(&managed.name), &loans, differs)
     };
-    Ok(qoses.iter().filter(wanted).map(shown).collect())
+    let mut all: Vec<Shown> = qoses.iter().filter(wanted).map(shown).collect();
+    let snapshot = Snapshot::default();
+    for one in &mut all {
+        let settings = actual.qoses.get(&one.qos).map(|qos| &qos.settings);
+        if let Some(Value::Tres(limits)) = settings.and_then(|settings| settings.get("GrpTRESMins")) {
+            let limited: Vec<&str> = limits.keys().map(String::as_str).collect();
+            one.words.minutes = job::of_qos_in_words(&one.qos, &limited, &snapshot);
+        }
+    }
+    Ok(all)
 }
 
 /// Whether a line of the plan is about the QOS: `+ qos NAME …`.
@@ -151,6 +163,7 @@ fn one(
             none_of: none_of(&there),
             set: table::settings(&there),
             in_use: usage.map(words).unwrap_or_default(),
+            minutes: String::new(),
         },
     }
 }
@@ -202,6 +215,7 @@ fn paragraph(shown: &Shown) -> String {
     put("none of", &shown.words.none_of);
     put("set", &shown.words.set);
     put("in use", &shown.words.in_use);
+    put("minutes", &shown.words.minutes);
     put("lent", &shown.words.lent);
     put("borrowed", &shown.words.borrowed);
     match (shown.in_database, shown.differs.len()) {

@@ -18,7 +18,7 @@ use gpushare_terminal::clean;
 use super::error::QosError;
 use gpushare_machine::local;
 use gpushare_slurm_run::command;
-use gpushare_slurm_run::run::{Output, run};
+use gpushare_slurm_run::run::{Output, run, without_accounting};
 
 /// Longer than a busy slurmdbd needs for one change.
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -192,8 +192,8 @@ pub fn reason(answer: &Output) -> String {
         line.trim().trim_start_matches("sacctmgr: error: ").trim_start_matches("scontrol: error: ")
     });
     let said: Vec<&str> = lines.filter(|line| !line.is_empty()).take(4).collect();
-    if said.iter().any(|line| line.contains("persistent connection") || line.contains("PersistInit")) {
-        return "slurmdbd does not answer; is it running?".to_owned();
+    if let Some(why) = without_accounting(&text) {
+        return why.to_owned();
     }
     let line = clean(&said.join("; ").chars().take(300).collect::<String>());
     if line.is_empty() { format!("it printed nothing ({})", answer.status) } else { line }

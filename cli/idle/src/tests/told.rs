@@ -54,8 +54,16 @@ fn commands<T>(
 fn a_line_in_the_output_tells_the_user() {
     let job = told(Job::default());
     let line = vec!["scontrol notify 7 note".to_owned()];
-    assert_eq!(commands("", |ask| tell(&job, "note", ask)), (line, Ok(())));
+    assert_eq!(commands("", |ask| tell(&job, "note", ask)), (line, Ok(true)));
     assert!(commands("notify", |ask| tell(&job, "note", ask)).1.is_err());
+}
+
+#[test]
+fn an_allocation_without_output_is_not_kept_for_want_of_a_warning() {
+    let without = Running { is_batch: false, ..told(Job::default()) };
+    let warned = |why: &str| tell(&without, "note", &mut |_, _| Err(why.to_owned()));
+    assert_eq!(warned("job notify failure: Requested operation is presently disabled"), Ok(false));
+    assert!(warned("slurmctld is away").is_err());
 }
 
 /// What runs of an idle job each minute do: the commands, without their notes; the steps; and the failures. `answer`

@@ -91,6 +91,11 @@ impl Limit {
         self.verdict == Verdict::Never
     }
 
+    /// Whether the job doesn't fit.
+    pub fn stops(&self) -> bool {
+        self.verdict != Verdict::Fits
+    }
+
     /// How much of it is left for the job.
     pub fn left(&self) -> u64 {
         self.limit.saturating_sub(self.used.unwrap_or(0))

@@ -44,6 +44,8 @@ pub struct Minutes {
     pub enough_in: Option<u64>,
     /// When Slurm sets what is used to 0, such as `MONTHLY`; empty if never.
     pub reset: String,
+    /// In how many seconds half of what is used decays; 0 if nothing does.
+    pub half_life: u64,
     /// The longest time limit, in minutes, with which the job would fit now.
     #[serde(skip)]
     pub longest: u64,
@@ -112,6 +114,12 @@ impl Rules {
         if scales { self.time.saturating_mul(self.factor) / 1000 } else { self.time }
     }
 
+    /// When used minutes come back.
+    pub fn come_back(&self, decays: bool) -> Minutes {
+        let half_life = if decays { self.half_life } else { 0 };
+        Minutes { reset: self.reset.clone(), half_life, ..Minutes::default() }
+    }
+
     /// What a limit on minutes means for a job that needs `asks`; `None` if it is no such limit. `running` jobs may
     /// still use so many of its minutes.
     pub fn of_limit(
@@ -126,8 +134,8 @@ impl Rules {
         }
         // Slurm takes nothing as used where it costs nothing.
         let used = if self.factor == 0 && field != "MaxTRESRunMinsPU" { 0 } else { used };
-        let mut minutes = Minutes::default();
         let is_of_used = field == USED;
+        let mut minutes = if is_of_used { self.come_back(decays) } else { Minutes::default() };
         if is_of_used && self.safe && self.factor > 0 {
             minutes.kept = running;
         }
@@ -152,13 +160,11 @@ impl Rules {
             Verdict::Fits
         };
         if let (true, Verdict::Waits { .. }) = (is_of_used, verdict) {
-            minutes.reset.clone_from(&self.reset);
             let most =
                 if self.safe { limit.checked_sub(minutes.kept.saturating_add(asks)) } else { Some(limit) };
             // Even where the job needs nothing, less than the limit must be used.
             let most = most.map(|most| most.min(limit - 1));
-            let decays = decays && self.half_life > 0;
-            let most = most.filter(|_| decays);
+            let most = most.filter(|_| minutes.half_life > 0);
             let until = |most| until(self.half_life, used, most).next_multiple_of(self.period.max(1));
             minutes.enough_in = most.map(until);
         }
@@ -208,6 +214,7 @@ mod tests {
     use super::super::limits::tests::job;
     use super::super::records::{Known, known};
     use super::super::smaller::longest;
+    use super::super::words::decay;
     use super::*;
 
     const HOUR: u64 = 3600;
@@ -278,6 +285,14 @@ QOS=q(2) UsageRaw=0.0 GrpJobs=N(2) GrpTRESMins=cpu=N(0),gres/gpu:a40=100(90) Grp
         assert_eq!(first(free, &at("100(200)")).2, Fits);
         let half = Rules { factor: 500, scales: true, ..rules(10, true) };
         assert_eq!(first(half, TEXT), ("GrpTRESMins", 10, Waits { for_more: 5 }, Some(294)));
+    }
+
+    #[test]
+    fn when_used_minutes_come_back_is_told() {
+        let (rules, none) = (rules(1, false), Rules::default());
+        assert_eq!(decay(&rules.come_back(true)), "half decays in 60 min, reset monthly");
+        assert_eq!(decay(&rules.come_back(false)), "reset monthly");
+        assert_eq!(decay(&none.come_back(true)), "used minutes don't decay");
     }
 
     #[test]

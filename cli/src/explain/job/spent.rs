@@ -1,21 +1,27 @@
-//! Who used the minutes of a limit that stops a job: slurmctld counts them for each association, and of a QOS only the
+//! Who used the minutes of a limit: slurmctld counts them for each association, and of a QOS only the
 //! sum, so there it asks accounting for the jobs of the last 30 days.
 
 use std::collections::BTreeMap;
 
-use super::limits::{Limit, User, Verdict, name};
-use super::minutes::USED;
+use super::limits::{Limit, User, name};
+use super::minutes::{Rules, USED};
 use super::records::{Holder, Known};
+use super::words::{by_whom, decay};
 use gpushare_slurm_run::{ProgramError, Snapshot};
+use gpushare_slurm_text::queue::Row;
 use gpushare_slurm_text::{assoc_mgr, sacct};
 
-/// Adds to the limits that stop the job who used the minutes.
+/// Adds to the limits that are `wanted` who used the minutes.
 ///
 /// # Errors
 /// Slurm can't be asked.
-pub fn add_users(limits: &mut [Limit], known: &Known, snapshot: &Snapshot) -> Result<(), ProgramError> {
-    let stops = |limit: &&mut Limit| limit.field == USED && limit.verdict != Verdict::Fits;
-    for limit in limits.iter_mut().filter(stops) {
+pub fn add_users(
+    limits: &mut [Limit],
+    wanted: impl Fn(&Limit) -> bool,
+    known: &Known,
+    snapshot: &Snapshot,
+) -> Result<(), ProgramError> {
+    for limit in limits.iter_mut().filter(|limit| limit.field == USED && wanted(limit)) {
         let mut all = known.qoses.iter().chain(&known.associations);
         let Some(record) = all.find(|record| name(&record.holder) == limit.holder) else { continue };
         limit.users = match &record.holder {
@@ -31,11 +37,35 @@ pub fn add_users(limits: &mut [Limit], known: &Known, snapshot: &Snapshot) -> Re
     Ok(())
 }
 
+/// Who used the minutes that a QOS limits, and when they come back: `a40 alice 90; half decays in 7 days`.
+pub fn of_qos_in_words(qos: &str, limited: &[&str], snapshot: &Snapshot) -> String {
+    let rules = Rules::of(&Row { qos: qos.to_owned(), ..Row::default() }, None, snapshot);
+    let mut qoses = snapshot.qoses().unwrap_or_default().iter();
+    let keeps = qoses.any(|known| known.keeps_minutes && known.name.eq_ignore_ascii_case(qos));
+    let whom = limited.iter().filter_map(|tres| {
+        let users = of_jobs(["-q", qos], rules.factor, tres, snapshot).unwrap_or_default();
+        let name = tres.strip_prefix("gres/gpu:").unwrap_or(tres);
+        (!users.is_empty()).then(|| format!("{name} {}", by_whom(&users, 0, tres)))
+    });
+    let whom: Vec<String> = whom.collect();
+    let lately = if whom.is_empty() { "" } else { " in the last 30 days; " };
+    whom.join("; ") + lately + &decay(&rules.come_back(!keeps))
+}
+
 fn of_qos(qos: &str, known: &Known, tres: &str, snapshot: &Snapshot) -> Result<Vec<User>, ProgramError> {
     let partitions = known.partitions_of.get(&qos.to_ascii_lowercase());
     let partitions = partitions.map(|all| all.iter().map(String::as_str).collect::<Vec<_>>().join(","));
     let (which, factor) =
         partitions.as_deref().map_or((["-q", qos], known.minutes.factor), |names| (["-r", names], 1000));
+    of_jobs(which, factor, tres, snapshot)
+}
+
+fn of_jobs(
+    which: [&str; 2],
+    factor: u64,
+    tres: &str,
+    snapshot: &Snapshot,
+) -> Result<Vec<User>, ProgramError> {
     let said = snapshot.ask(sacct::SPENT.0, &[sacct::SPENT.1, &which].concat())?;
     let seconds = said.lines().filter_map(sacct::spent).map(|(user, seconds, given)| {
         (user, given.of(tres).unwrap_or(0).saturating_mul(seconds).saturating_mul(factor))

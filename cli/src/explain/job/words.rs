@@ -64,8 +64,20 @@ pub fn in_use(limit: &Limit) -> String {
     let (whose, what, most) = (whose(*scope), what(limit), amount(tres, limit.limit));
     let Some(used) = limit.used else { return format!("{holder}, {whose}: at most {most} {what}") };
     let whom = by_whom(users, *unseen, tres);
-    let whom = if whom.is_empty() { whom } else { format!(": {whom}") };
-    format!("{holder}, {whose}: {} of {most} {what} {}{whom}", amount(tres, used), taken(limit))
+    let whom = if whom.is_empty() { whom } else { format!(": {}{whom}", lately(limit)) };
+    let decay = match &limit.minutes {
+        Some(minutes) if limit.field == USED => format!("; {}", decay(minutes)),
+        _ => String::new(),
+    };
+    format!("{holder}, {whose}: {} of {most} {what} {}{whom}{decay}", amount(tres, used), taken(limit))
+}
+
+/// When used minutes come back.
+pub fn decay(minutes: &Minutes) -> String {
+    let half = (minutes.half_life > 0).then(|| format!("half decays in {}", time(minutes.half_life)));
+    let reset = (!minutes.reset.is_empty()).then(|| format!("reset {}", minutes.reset.to_ascii_lowercase()));
+    let all: Vec<String> = half.into_iter().chain(reset).collect();
+    if all.is_empty() { "used minutes don't decay".to_owned() } else { all.join(", ") }
 }
 
 /// What stops the job, in one line: the first limit, or of those on used minutes the one that stops it the longest.
@@ -178,7 +190,7 @@ pub fn limit(limit: &Limit) -> Vec<String> {
     lines
 }
 
-fn by_whom(users: &[User], unseen: u64, tres: &str) -> String {
+pub fn by_whom(users: &[User], unseen: u64, tres: &str) -> String {
     let user = |user: &User| {
         if user.jobs.is_empty() {
             return format!("{} {}", user.user, amount(tres, user.used));
