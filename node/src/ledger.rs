@@ -10,8 +10,8 @@
 //!
 //! ```text
 //! /run/gpushare/lock
-//! /run/gpushare/jobs/JOB       the entry of the job's latest start on this node, under `own` of any job; empty if there
-//!                              was no room for that of a share
+//! /run/gpushare/jobs/JOB       the entry of the job's latest start on this node, under `own` of any job; empty if
+//!                              there was no room for that of a share
 //! /run/gpushare/mender-JOB     the socket of what opens a job's GPU again (cgroup v1)
 //! /run/gpushare/reconciled     its date: when the ledger last looked for jobs that are over
 //! /run/gpushare/nvml           why NVML has no answer
