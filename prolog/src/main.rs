@@ -6,6 +6,8 @@
 //! syslog, as one line. Where Slurm doesn't tell a step of the share, spank_gpushare.so asks this program.
 #![forbid(unsafe_code)]
 
+use std::io::Write;
+
 const NAME: &str = "gpushare-prolog";
 
 fn main() {
@@ -13,7 +15,9 @@ fn main() {
     // slurmd passes no arguments; spank_gpushare.so does.
     match std::env::args_os().nth(1) {
         Some(word) if word == "heal" => gpushare_prolog::heal(),
-        Some(word) if word == "missed" => println!("{}", gpushare_prolog::missed()),
+        Some(word) if word == "missed" => {
+            let _ = writeln!(std::io::stdout(), "{}", gpushare_prolog::missed());
+        }
         _ => gpushare_prolog::prolog(NAME),
     }
 }

@@ -143,8 +143,8 @@ pub fn read<E: From<UsageError>>(
     each(from, |line| Row::of(line).map(|row| show(&row)))
 }
 
-/// Shows each line that isn't empty; for `None` it is no row of sacct's. The name of an account may have line breaks, so
-/// a row may be several lines.
+/// Shows each line that isn't empty; for `None` it is no row of sacct's. The name of an account may have line breaks,
+/// so a row may be several lines.
 ///
 /// # Errors
 /// As for [`read`].

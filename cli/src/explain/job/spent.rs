@@ -7,7 +7,7 @@ use super::limits::{Limit, User, Verdict, name};
 use super::minutes::USED;
 use super::records::{Holder, Known};
 use gpushare_slurm_run::{ProgramError, Snapshot};
-use gpushare_slurm_text::{assoc_mgr, sacct};
+use gpushare_slurm_text::{assoc_mgr, past};
 
 /// Adds to the limits that stop the job who used the minutes.
 ///
@@ -36,8 +36,8 @@ fn of_qos(qos: &str, known: &Known, tres: &str, snapshot: &Snapshot) -> Result<V
     let partitions = partitions.map(|all| all.iter().map(String::as_str).collect::<Vec<_>>().join(","));
     let (which, factor) =
         partitions.as_deref().map_or((["-q", qos], known.minutes.factor), |names| (["-r", names], 1000));
-    let said = snapshot.ask(sacct::SPENT.0, &[sacct::SPENT.1, &which].concat())?;
-    let seconds = said.lines().filter_map(sacct::spent).map(|(user, seconds, given)| {
+    let said = snapshot.ask(past::SPENT.0, &[past::SPENT.1, &which].concat())?;
+    let seconds = said.lines().filter_map(past::spent).map(|(user, seconds, given)| {
         (user, given.of(tres).unwrap_or(0).saturating_mul(seconds).saturating_mul(factor))
     });
     Ok(by_user(seconds, 60_000))
