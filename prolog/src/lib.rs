@@ -17,7 +17,7 @@ use gpushare_node::mps::{self, MpsError};
 use gpushare_node::nvml::Nvml;
 use gpushare_node::nvml::answer::Measured;
 use gpushare_node::place::{self, Node, Placed};
-use gpushare_node::squeue;
+use gpushare_node::squeue::{self, Unanswered};
 use gpushare_node::supervise::{LONGEST, supervised};
 
 mod error;
@@ -55,8 +55,12 @@ fn has_none() -> Result<(), WorkError> {
     let job = NodeJob::read(variable)?;
     let (slurm_conf, caller) = (slurm_conf(), std::os::unix::process::parent_id());
     let proc = Roots::system().proc;
-    let asked = squeue::asked(job.key.id, &slurm_conf, (&proc, caller)).map_err(WorkError::Unknown)?;
     let config = config(&slurm_conf, node_name().as_deref());
+    let asked = match squeue::asked(job.key.id, &slurm_conf, (&proc, caller)) {
+        // A mistake in gpushare.conf must not end every job of a cluster.
+        Err(Unanswered::NotInstalled) if config.is_err() => return Ok(()),
+        asked => asked.map_err(WorkError::Unknown)?,
+    };
     let share = config.as_ref().map_or("gres", |config| &config.share_gres);
     if !asked.iter().any(|word| word == share) {
         return Ok(());
@@ -277,4 +281,25 @@ fn release() -> Result<(), WorkError> {
         report::ended(&ended);
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+
+    use super::*;
+
+    /// What a step takes as done must be done: the job has an entry by then, perhaps.
+    #[test]
+    fn work_that_panics_is_unfinished() {
+        static TOLD: Mutex<Vec<String>> = Mutex::new(Vec::new());
+        let told = |why: &dyn Display| {
+            TOLD.lock().unwrap().push(why.to_string());
+            Ok(())
+        };
+        run(true, || Ok(()), told);
+        assert!(TOLD.lock().unwrap().is_empty());
+        run(true, || panic!("asked to"), told);
+        assert_eq!(*TOLD.lock().unwrap(), ["internal error"]);
+    }
 }

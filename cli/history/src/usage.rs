@@ -173,14 +173,13 @@ pub(crate) fn each<E: From<UsageError>>(
             continue;
         }
         wrong.get_or_insert_with(|| one.iter().take(SHOWN).copied().collect());
-        if count > 0 {
-            parts.push(b'\n');
-        }
         parts.extend_from_slice(one);
         count += 1;
         if count > 1 && show(&parts).transpose()?.is_some() {
             is_any_read = true;
             (parts, count) = (Vec::new(), 0);
+        } else {
+            parts.push(b'\n');
         }
     }
 }

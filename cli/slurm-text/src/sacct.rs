@@ -134,12 +134,8 @@ fn find(text: &[u8], wanted: &[u8]) -> Option<usize> {
 }
 
 /// How often the delimiter is in the text.
-fn times(mut text: &[u8], delimiter: &[u8]) -> usize {
-    let mut found = 0;
-    while let Some(rest) = find(text, delimiter).and_then(|at| text.get(at + delimiter.len()..)) {
-        (found, text) = (found + 1, rest);
-    }
-    found
+fn times(text: &[u8], delimiter: &[u8]) -> usize {
+    text.windows(delimiter.len().max(1)).filter(|found| *found == delimiter).count()
 }
 
 /// Shows each record, with its text. `last` is the line that must follow the last record, if there must be one. An

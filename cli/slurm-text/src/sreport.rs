@@ -70,12 +70,9 @@ pub fn accounts(text: &str) -> Result<Vec<(&str, &str, &str, u64)>, &str> {
     for line in text.split_inclusive('\n') {
         at += line.len();
         let rest = text.get(from..at).unwrap_or_default().trim_matches('\n');
-        if let Some(row) = row(rest) {
-            found.push(row);
-        } else if !rest.trim().is_empty() {
-            continue;
-        }
-        from = at;
+        let row = row(rest);
+        from = if row.is_some() || rest.trim().is_empty() { at } else { from };
+        found.extend(row);
     }
     let rest = text.get(from..).unwrap_or_default().trim_end();
     if rest.is_empty() { Ok(found) } else { Err(rest) }

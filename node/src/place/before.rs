@@ -1,6 +1,7 @@
 //! What is in the ledger of a job before its prolog places it.
 
 use super::{LOCK_WAIT, Node, release};
+use crate::gpu::may_be_any;
 use crate::job::NodeJob;
 use crate::ledger::{Entry, LedgerError, extern_step_above};
 
@@ -14,7 +15,7 @@ pub(super) fn has_none(node: Node, job: &NodeJob) -> Result<(), LedgerError> {
     let of = found.and_then(|entry| entry.node);
     if node.name.zip(of).is_none_or(|(own, of)| own == of) {
         release(node.ledger, job.key.id, None)?;
-        if !node.config.shows_shares() {
+        if !node.config.shows_shares() && may_be_any(&node.config.gpu_files, node.roots) {
             node.ledger.lock(LOCK_WAIT)?.record(&Entry::without_gpus(job.key, job.user_id))?;
         }
     }

@@ -12,7 +12,7 @@ use gpushare_node::environment;
 use gpushare_node::fence::Fence;
 use gpushare_node::fence::mend::{Mender, Watch, socket};
 use gpushare_node::gpu::foreign::Foreign;
-use gpushare_node::gpu::{Gpu, Roots};
+use gpushare_node::gpu::{Gpu, Roots, may_be_any};
 use gpushare_node::ledger::{Entry, Holding, Ledger, LedgerError, Witness};
 use gpushare_node::mps::Reach;
 use gpushare_slurm::daemon;
@@ -158,7 +158,11 @@ impl StepState {
         let is_ours = |entry: &Entry| is_of(entry, step, witness);
         let found = Ledger::system().find(job_id).ok().flatten();
         let is_known = found.as_ref().is_some_and(|entry| entry.failure.is_some() || is_ours(entry));
-        if !is_known && is_silent && step.kind() != Kind::Extern {
+        if !is_known
+            && is_silent
+            && step.kind() != Kind::Extern
+            && may_be_any(&config.gpu_files, &Roots::system())
+        {
             prepared.missed = heal::missed(step);
         }
         let entry = found.filter(is_ours).filter(Entry::has_gpus).map(|entry| complete(config, entry));
