@@ -189,6 +189,11 @@ impl NodeConfig {
         }
     }
 
+    /// Whether Slurm sets a variable in the steps of a share, whatever their user has set.
+    pub fn shows_shares(&self) -> bool {
+        self.placement != Placement::Own && matches!(self.share_gres.as_str(), "mps" | "shard")
+    }
+
     /// Whether gpushare starts MPS daemons, for shares or for jobs with whole GPUs.
     pub fn runs_daemons(&self) -> bool {
         self.mps != Mps::Off || self.mps_whole_gpus

@@ -23,7 +23,7 @@ use std::path::PathBuf;
 
 use crate::config::{NodeConfig, units as units_of};
 
-pub use device::{Device, DeviceNumber, Gpu, is_same_pci};
+pub use device::{Device, DeviceNumber, Gpu, is_same_pci, may_be_any};
 pub use drained::Drain;
 pub use driver::{is_in_mig_mode, is_loaded, is_uuid, known_to_the_driver};
 pub use gres_conf::{Files, GresConfError};

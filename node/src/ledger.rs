@@ -10,7 +10,8 @@
 //!
 //! ```text
 //! /run/gpushare/lock
-//! /run/gpushare/jobs/JOB       the entry of the job's latest start on this node; empty if there was no room for it
+//! /run/gpushare/jobs/JOB       the entry of the job's latest start on this node, under `own` of any job; empty if
+//!                              there was no room for that of a share
 //! /run/gpushare/mender-JOB     the socket of what opens a job's GPU again (cgroup v1)
 //! /run/gpushare/reconciled     its date: when the ledger last looked for jobs that are over
 //! /run/gpushare/nvml           why NVML has no answer
@@ -34,7 +35,6 @@ pub mod extern_step;
 pub mod figures;
 mod lock;
 mod note;
-mod old;
 
 pub use alive::{extern_step_above, is_gone};
 pub use count::Event;
@@ -160,8 +160,7 @@ impl Ledger {
     /// A directory can't be read.
     pub fn list(&self) -> Result<Listing, LedgerError> {
         let mut listing = Listing::default();
-        let mut names = self.names(&self.dir.join(JOBS))?;
-        names.extend(self.old_marks(&names));
+        let names = self.names(&self.dir.join(JOBS))?;
         for name in names {
             match self.read(&name) {
                 Ok(entry) => listing.add(entry),
@@ -217,13 +216,12 @@ impl Ledger {
     fn read(&self, name: &str) -> Result<Entry, Damage> {
         let text = match root_file::read(&self.dir.join(JOBS).join(name), LONGEST) {
             Ok(bytes) => String::from_utf8(bytes.ok_or(Damage::NoFile)?).map_err(|_| Damage::Foreign)?,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return self.old_mark(name),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Err(Damage::Gone),
             Err(error) => return Err(Damage::Unreadable(error.kind())),
         };
-        let entry = match old::text(&text) {
-            Some(text) => self.with_old_marks(text.parse()?),
-            None if text.is_empty() => Entry::unwritten(entry::job_of(name).unwrap_or(0)),
-            None => text.parse()?,
+        let entry = match text.as_str() {
+            "" => Entry::unwritten(entry::job_of(name).unwrap_or(0)),
+            text => text.parse()?,
         };
         if entry::job_of(name) == Some(entry.key.id) { Ok(entry) } else { Err(Damage::Misnamed) }
     }
@@ -257,21 +255,20 @@ impl Locked<'_> {
     }
 
     /// Writes a job's entry in the place of all that the ledger has about the job: of an earlier start, or of an old
-    /// job with the same number. A full disk still takes an empty file, which tells the job's steps that they can't
-    /// run: under `own` they would start without a GPU. Whole GPUs are Slurm's, and the job has them without an entry.
+    /// job with the same number. A full disk still takes an empty file, which tells the steps of a share why they can't
+    /// run. Whole GPUs are Slurm's, and the job has them without an entry.
     ///
     /// # Errors
     /// The entry can't be written.
     pub fn record(&self, entry: &Entry) -> Result<(), LedgerError> {
         let path = self.ledger.of_job(entry.key.id);
         if let Err(error) = self.write_note(&path, &entry.to_string()) {
-            if entry.holding != Holding::Whole && !self.ledger.knows(entry.key.id) {
+            let must_be_known = entry.failure.is_some() || entry.share_gpu().is_some();
+            if must_be_known && !self.ledger.knows(entry.key.id) {
                 let _ = self.write_note(&path, "");
             }
             return Err(error);
         }
-        // Nothing reads them beside an entry of today's format.
-        let _ = self.drop_old_marks(entry.key.id, &old::FOLDERS);
         Ok(())
     }
 
@@ -319,7 +316,9 @@ impl Locked<'_> {
             Ok(entry) => entry.has_gpus().then_some(entry.key),
             Err(_) => Some(JobKey { id: job_id, restart: up_to.unwrap_or(0) }),
         };
-        self.drop_with_old_marks(job_id)?;
+        self.remove_note(&self.ledger.of_job(job_id))?;
+        // Left by an extern step that was killed.
+        let _ = fs::remove_file(self.ledger.dir.join(format!("mender-{job_id}")));
         Ok(key)
     }
 

@@ -142,7 +142,7 @@ pub fn place(node: Node, job: &NodeJob, ask: &mut impl Ask, now: u64) -> Result<
     if job.has_nothing() && !job.gpu_mps {
         // Most jobs come here, without any look at the node's devices. The number may be that of an old job whose
         // epilog never succeeded.
-        before::drop_old(node, job)?;
+        before::has_none(node, job)?;
         return Ok(Placed::NotOurs);
     }
     let mut gpus = node.inventory();
@@ -154,7 +154,7 @@ pub fn place(node: Node, job: &NodeJob, ask: &mut impl Ask, now: u64) -> Result<
     let placed = match Allocation::of(job, node.config, units.as_deref().unwrap_or_default()) {
         Err(mismatch) => Err(PlaceError::Mismatch(mismatch)),
         Ok(Allocation::Nothing) if !job.gpu_mps => {
-            before::drop_old(node, job)?;
+            before::has_none(node, job)?;
             return Ok(Placed::NotOurs);
         }
         Ok(allocation) => own_mps::check(node.config, job, &allocation)

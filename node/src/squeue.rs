@@ -1,5 +1,6 @@
-//! Asks slurmctld through squeue whether jobs are still on this node. Only the prolog of a job that finds no room asks,
-//! since the epilog of a job in its way may never have run.
+//! Asks slurmctld through squeue whether jobs are still on this node, and what a job asked for. Only the prolog of a
+//! job that finds no room asks the first, since the epilog of a job in its way may never have run; and only a step of a
+//! job that the ledger doesn't know asks the second.
 //!
 //! slurmctld has just started that prolog, so it should answer; if it doesn't, the jobs count as alive.
 
@@ -21,6 +22,9 @@ const MOST_JOBS: usize = 64;
 const NAME: &str = "squeue";
 /// Where squeue is if it isn't next to the program that runs the prolog.
 const FOLDERS: [&str; 3] = ["/usr/bin", "/usr/local/bin", "/opt/slurm/bin"];
+/// What is asked of a job: its state and nodes, or all TRES that it asked for.
+const STATE: &str = "--format=%A %T %N";
+const TRES: &str = "--Format=tres-per-job:1000,tres-per-node:1000,tres-per-socket:1000,tres-per-task:1000";
 /// squeue's answer for a job that slurmctld has forgotten (ESLURM_INVALID_JOB_ID).
 const UNKNOWN: &str = "Invalid job id specified";
 /// States of a job that has ended, as squeue's `%T` writes them (Slurm's `job_state_string()`).
@@ -58,7 +62,7 @@ pub fn over(
     let end = Instant::now() + PATIENCE;
     for job in jobs.iter().take(MOST_JOBS) {
         let left = end.saturating_duration_since(Instant::now());
-        let answer = ask(&mut question(&path, job.id, slurm_conf), "", left).map_err(Unanswered::Ask);
+        let answer = ask(&mut question(&path, job.id, slurm_conf, STATE), "", left).map_err(Unanswered::Ask);
         match answer.and_then(|answer| is_over(&answer, job.id, node)) {
             Ok(true) => found.push(*job),
             Ok(false) => {}
@@ -66,6 +70,24 @@ pub fn over(
         }
     }
     (found, None)
+}
+
+/// The words of all TRES that a job asked for: `gres` and `gpushare` of `gres:gpushare:40` or `gres/gpushare=40`.
+///
+/// # Errors
+/// slurmctld's answer is unknown.
+pub fn asked(
+    job_id: u32,
+    slurm_conf: &Path,
+    (proc, caller): (&Path, u32),
+) -> Result<Vec<String>, Unanswered> {
+    let path = path(proc, caller).ok_or(Unanswered::NotInstalled)?;
+    let answer =
+        ask(&mut question(&path, job_id, slurm_conf, TRES), "", PATIENCE).map_err(Unanswered::Ask)?;
+    if !answer.status.success() || answer.output.is_empty() {
+        return Err(Unanswered::Said(answer.first_line()));
+    }
+    Ok(answer.output.split([' ', '\n', ',', ':', '/', '=']).map(str::to_owned).collect())
 }
 
 /// squeue of the same installation as the process that started the prolog, or where it usually is.
@@ -79,10 +101,10 @@ fn path(proc: &Path, parent: u32) -> Option<PathBuf> {
 
 /// Asks about one job, whose number goes to slurmctld. For several jobs squeue would request all jobs of the cluster,
 /// and with `--nodelist` all nodes.
-fn question(path: &Path, job_id: u32, slurm_conf: &Path) -> Command {
+fn question(path: &Path, job_id: u32, slurm_conf: &Path, columns: &str) -> Command {
     let mut command = program(path);
     command.env("SLURM_CONF", slurm_conf);
-    command.args(["--noheader", "--all", "--local", "--states=all", "--format=%A %T %N"]);
+    command.args(["--noheader", "--all", "--local", "--states=all", columns]);
     command.arg(format!("--jobs={job_id}"));
     command
 }
@@ -107,6 +129,7 @@ fn is_over(answer: &Output, job_id: u32, node: &str) -> Result<bool, Unanswered>
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt;
     use std::os::unix::process::ExitStatusExt;
     use std::process::ExitStatus;
 
@@ -137,6 +160,37 @@ mod tests {
             said(1, "", "slurm_load_jobs error: Unable to contact slurm controller (connect failure)\n"),
             None
         );
+    }
+
+    #[test]
+    fn what_a_job_asked_for_is_read_in_each_releases_words() {
+        let dir = tempfile::tempdir().unwrap();
+        let (bin, proc) = (dir.path().join("bin"), dir.path().join("proc/9"));
+        for folder in [&bin, &proc] {
+            std::fs::create_dir_all(folder).unwrap();
+        }
+        std::fs::write(proc.join("status"), "Uid:\t0\t0\t0\t0\nGid:\t0\t0\t0\t0\n").unwrap();
+        std::os::unix::fs::symlink(bin.join("slurmd"), proc.join("exe")).unwrap();
+        let says = |script: &str| {
+            let path = bin.join(NAME);
+            std::fs::write(&path, format!("#!/bin/sh\n{script}\n")).unwrap();
+            std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+            asked(7, Path::new("/slurm.conf"), (&dir.path().join("proc"), 9))
+        };
+        for (text, has) in [
+            ("N/A       gres:gpushare:40  N/A  N/A", true),
+            ("N/A       gres/gpushare:a40:40  N/A  N/A", true),
+            ("N/A       gres/nic:1,gres/gpushare:40  N/A  N/A", true),
+            ("N/A  N/A  N/A  cpu=2,gres/gpushare=40", true),
+            ("N/A  gres/gpushare2:1  N/A  N/A", false),
+            ("N/A  N/A  N/A  N/A", false),
+        ] {
+            let words = says(&format!("echo '{text}'")).unwrap();
+            assert_eq!(words.iter().any(|word| word == "gpushare"), has, "{text}");
+        }
+        let lost = says("echo 'slurm_load_jobs error: Unable to contact slurm controller' >&2; exit 1");
+        assert!(lost.unwrap_err().to_string().contains("Unable to contact"));
+        assert!(says("exit 0").is_err(), "no line is no answer");
     }
 
     #[test]

@@ -5,6 +5,7 @@ use gpushare_node::job::JobError;
 use gpushare_node::ledger::LedgerError;
 use gpushare_node::mps::MpsError;
 use gpushare_node::place::PlaceError;
+use gpushare_node::squeue::Unanswered;
 
 gpushare::errors! {
     /// What went wrong with a job.
@@ -12,6 +13,8 @@ gpushare::errors! {
     pub enum WorkError {
         Foreign { gpu: u32, processes: String } => "GPU {gpu} has foreign processes, in none of its jobs: {processes}";
         NoDaemon(error: MpsError) => "no MPS daemon: {error}";
+        Missed => "gpushare-prolog gave it no GPU on this node";
+        Unknown(error: Unanswered) => "can't tell whether it has a share: {error}";
         /// The job should fail for that, and its steps can't be told.
         Unmarked(why: Box<WorkError>, error: LedgerError) => "{why}; {error}";
         /// slurmstepd of 24.11 to 25.11 has the job's user as its effective user for a moment in which it may start an

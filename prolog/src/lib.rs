@@ -2,6 +2,7 @@
 //! caller's log.
 #![forbid(unsafe_code)]
 
+use std::fmt::Display;
 use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -9,15 +10,15 @@ use gpushare::config::LoadError;
 use gpushare_node::config::{self, ForeignProcesses, NodeConfig, OnMpsFailure, Placement};
 use gpushare_node::gpu::Roots;
 use gpushare_node::job::{JobKey, NodeJob, Noted, id_and_restart};
-use gpushare_node::ledger::{Entry, Ledger};
+use gpushare_node::ledger::{Entry, Ledger, Locked};
 use gpushare_node::memory;
 use gpushare_node::mps::service::Daemon;
 use gpushare_node::mps::{self, MpsError};
 use gpushare_node::nvml::Nvml;
 use gpushare_node::nvml::answer::Measured;
 use gpushare_node::place::{self, Node, Placed};
-use gpushare_node::squeue;
-use gpushare_node::supervise::{LONGEST, Unfinished, supervised};
+use gpushare_node::squeue::{self, Unanswered};
+use gpushare_node::supervise::{LONGEST, supervised};
 
 mod error;
 mod foreign;
@@ -42,23 +43,58 @@ pub fn heal() {
     run(false, restart_daemon, |_| Ok(()));
 }
 
+/// What a step of a job that the ledger doesn't know is told: that the job has no share, or why it can't run here.
+/// Needs `SLURM_JOB_ID` and `SLURM_JOB_UID`.
+pub fn missed() -> String {
+    gpushare_node::keep_files_private();
+    has_none().map_or_else(|why| why.to_string(), |()| "no share".to_owned())
+}
+
+/// Checks that a job has no share, and marks it otherwise.
+fn has_none() -> Result<(), WorkError> {
+    let job = NodeJob::read(variable)?;
+    let (slurm_conf, caller) = (slurm_conf(), std::os::unix::process::parent_id());
+    let proc = Roots::system().proc;
+    let config = config(&slurm_conf, node_name().as_deref());
+    let asked = match squeue::asked(job.key.id, &slurm_conf, (&proc, caller)) {
+        // A mistake in gpushare.conf must not end every job of a cluster.
+        Err(Unanswered::NotInstalled) if config.is_err() => return Ok(()),
+        asked => asked.map_err(WorkError::Unknown)?,
+    };
+    let share = config.as_ref().map_or("gres", |config| &config.share_gres);
+    if !asked.iter().any(|word| word == share) {
+        return Ok(());
+    }
+    config?;
+    let why = WorkError::Missed;
+    let mark = |locked: Locked| locked.fail(job.key, job.user_id, &why.to_string());
+    match Ledger::system().lock(LAST_LOCK_WAIT).and_then(mark) {
+        Ok(()) => Err(why),
+        // That is also why the prolog could not record it.
+        Err(error) => Err(WorkError::Unmarked(Box::new(why), error)),
+    }
+}
+
 /// Takes a job's GPU back. Needs the environment of slurmd's epilog.
 pub fn epilog() {
     // A child would take as long as the work, which is then in files of root's in /run alone.
     run(Ledger::system().is_alone(), release, |_| Ok(()));
 }
 
-/// Runs a program's work, in a child process if it isn't `alone`: it may hang or die, and `unfinished` gets the reason.
-/// Any exit status other than 0, such as that of a panic, would make slurmd drain the node.
+/// Runs a program's work, in a child process if it isn't `alone`: it may hang, panic or die, and `unfinished` gets the
+/// reason. Any exit status other than 0, such as that of a panic, would make slurmd drain the node.
 fn run(
     alone: bool,
     work: impl FnOnce() -> Result<(), WorkError> + std::panic::UnwindSafe,
-    unfinished: impl FnOnce(&Unfinished) -> Result<(), WorkError>,
+    unfinished: impl Fn(&dyn Display) -> Result<(), WorkError>,
 ) {
     gpushare_node::keep_files_private();
     let work = || match std::panic::catch_unwind(work) {
         Ok(result) => report::failure(result),
-        Err(_) => log::error!("internal error, see the line before"),
+        Err(_) => {
+            log::error!("internal error, see the line before");
+            report::failure(unfinished(&"internal error"));
+        }
     };
     if alone {
         return work();
@@ -69,8 +105,7 @@ fn run(
     }
 }
 
-/// Marks the job as failed if it has an entry: its MPS daemon may not be ready. Without an entry its steps can open no
-/// GPU of gpushare's.
+/// Marks the job as failed if it has an entry: its MPS daemon may not be ready. Without an entry its steps fail.
 fn give_up(why: &str) -> Result<(), WorkError> {
     let (id, restart) = id_and_restart(variable)?;
     let key = JobKey { id, restart: restart.unwrap_or(0) };
@@ -246,4 +281,25 @@ fn release() -> Result<(), WorkError> {
         report::ended(&ended);
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+
+    use super::*;
+
+    /// What a step takes as done must be done: the job has an entry by then, perhaps.
+    #[test]
+    fn work_that_panics_is_unfinished() {
+        static TOLD: Mutex<Vec<String>> = Mutex::new(Vec::new());
+        let told = |why: &dyn Display| {
+            TOLD.lock().unwrap().push(why.to_string());
+            Ok(())
+        };
+        run(true, || Ok(()), told);
+        assert!(TOLD.lock().unwrap().is_empty());
+        run(true, || panic!("asked to"), told);
+        assert_eq!(*TOLD.lock().unwrap(), ["internal error"]);
+    }
 }

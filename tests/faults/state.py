@@ -96,42 +96,6 @@ def test_of_another_version():
     assert set(node.entries()) == {1, 3} and node.failure(3) is None
 
 
-def test_of_format_4():
-    """What an older gpushare left of running jobs, failed ones and one that is over: nothing is given twice, the
-    reasons are told, and each job's epilog leaves nothing."""
-    node = Node(gpus=1)
-    for job in (1, 2):
-        node.prolog(job)
-    node.prolog(3)
-    text = (JOBS / "1").read_text()
-    node.format_4(1)
-    node.format_4(2)
-    node.format_4(3, reason="no GPU has 40 of its 80 units free")
-    before = node.entries()
-    assert before == {1: (0, 0, 40), 2: (0, 0, 40)} and "80 units free" in node.failure(3)
-    assert node.status()["garbage"] == []
-    node.prolog(4)
-    assert "80 units free" in node.failure(4) and node.entries() == before, "both are counted"
-    node.prolog(2)
-    assert (JOBS / "2").read_text().startswith("gpushare-ledger 4"), "it has its GPU"
-    node.epilog(3)
-    node.epilog(4)
-    says(node.epilog(2), "job 2: share released")
-    node.prolog(5)
-    assert set(node.entries()) == {1, 5}
-    # The witness of job 1 is a process that is not there: another job may have its room.
-    (JOBS / "1").write_text(text)
-    node.format_4(1, witness="4194304 1")
-    lines = node.prolog(6)
-    assert any("job 1: it has ended" in line for line in lines) and set(node.entries()) == {5, 6}, lines
-    for job in (5, 6):
-        node.epilog(job)
-    (LEDGER / "reconciled").unlink()
-    node.prolog(7)
-    node.epilog(7)
-    node.check_empty()
-
-
 def test_one_file_says_all():
     """What is true of a job is in one file, whether it has a GPU, can't have one, or has failed with one."""
     node = Node()

@@ -100,23 +100,6 @@ class Node:
         text = re.sub("since=.*", "since=1", entry.read_text())
         entry.write_text(text.replace("end\n", "witness=4194304 1\nend\n"))
 
-    def format_4(self, job, witness=None, reason=None):
-        """Makes what the ledger has of a job what an older gpushare would have written: an entry, marks in directories
-        of their own, and the file of a sum."""
-        entry = LEDGER / f"jobs/{job}"
-        text = re.sub("(state|reason|pci|mps|limit|env|witness)=.*\n", "", entry.read_text())
-        restart = re.search("restart=(.*)", text)[1]
-        marks = {"witness": witness, "failed": reason, "env": "" if reason else "export GPUSHARE_GPU='0'"}
-        for folder, mark in marks.items():
-            (LEDGER / folder).mkdir(exist_ok=True)
-            if mark is not None:
-                (LEDGER / folder / str(job)).write_text(f"{restart} {mark}\n" if folder != "env" else f"{mark}\n")
-        (LEDGER / "balance").write_bytes(b"GSHARE-2" + bytes(32))
-        if "holding=nothing" in text:
-            entry.unlink()
-        else:
-            entry.write_text(text.replace("gpushare-ledger 5", "gpushare-ledger 4"))
-
     def failure(self, job):
         return {row["job"]: row["reason"] for row in self.status()["failures"]}.get(job)
 

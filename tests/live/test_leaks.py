@@ -8,6 +8,8 @@ from datetime import datetime
 import pytest
 
 QOS, FREE = "qos_leaky", "qos_kept"
+# A coordinator may name an account so.
+ACCOUNT = "b\nc"
 # A line of a job's command may look like a record of sacct's.
 FORGED = "sleep 3\n9|root|root|qos_leaky|p|gres/gpu=64|gres/gpu:a40=64|x|1|2|COMPLETED|x"
 
@@ -19,6 +21,8 @@ def history(plain):
         plain.ok(
             f"sacctmgr -i add qos {qos} set GrpTRES=gres/gpu:a40={limit}; sacctmgr -i modify user alice set qos+={qos}"
         )
+    plain.ok(["sacctmgr", "-i", "add", "account", ACCOUNT])
+    plain.ok(["sacctmgr", "-i", "add", "user", "alice", f"account={ACCOUNT}", f"qos={FREE}"])
     plain.ok(["tee", "/tmp/job.sh"], stdin=f"#!/bin/bash\n#SBATCH --qos={QOS} --gres=gpu:1 -o /dev/null\nsleep 3\n")
     jobs = {
         "typed": plain.sbatch(f"--qos={QOS}", "--gres=gpu:a40:1", script="sleep 8"),
@@ -31,7 +35,7 @@ def history(plain):
     plain.ok(f"sleep 2; scontrol requeue {jobs['again']}")
     plain.wait_state(jobs["again"], "PENDING")
     plain.cancel_all()
-    jobs["kept"] = plain.sbatch(f"--qos={FREE}", "--gres=gpu:2", script="sleep 1")
+    jobs["kept"] = plain.sbatch("-A", ACCOUNT, f"--qos={FREE}", "--gres=gpu:2", script="sleep 1")
     plain.finished(jobs["kept"])
     plain.wait(
         lambda: len(runs(plain)) == 5 and all(run["end"] for run in runs(plain)), "slurmdbd to know of every end"

@@ -6,6 +6,7 @@ import re
 import pytest
 from gpus import OPEN, SHARES, a_minute_later, entered, gpu_of, opened, task_epilog, uuids
 from lab import TOP
+from unrecorded import WAYS, fails_alone
 
 
 @pytest.fixture
@@ -259,6 +260,13 @@ def test_a_share_fails_with_the_reason_where_the_ledger_is_full(node, share):
     finally:
         node.ok("umount /run/gpushare")
     assert node.start(share.half_gpu)
+
+
+def test_a_share_never_starts_without_its_gpu(node, share):
+    """Whatever keeps the prolog from recording it. A job without a share runs on, and so does the node."""
+    for way in WAYS if node.kind == "own" else WAYS[:2]:
+        with way.broken(node):
+            fails_alone(node, share.half_gpu, way.says if node.kind == "own" else "gave it no GPU on this node")
 
 
 def test_a_whole_gpu_gets_no_share_and_a_share_no_whole_gpu(node, share):

@@ -56,6 +56,24 @@ def test_an_empty_database_gets_all_of_the_example(shared):
     assert transactions(shared) == after
 
 
+def test_an_account_with_bars_in_its_name_is_no_other_account(shared):
+    """A coordinator may name one so; sacctmgr puts bars between columns."""
+    apply(shared, MINE)
+    for name, parent in (("lafferty|x", "root"), ("y|lafferty", "lafferty|x")):
+        shared.ok(["sacctmgr", "-i", "add", "account", name, f"parent={parent}"])
+        shared.ok(["sacctmgr", "-i", "add", "user", "bob", f"account={name}"])
+    try:
+        assert plan(shared, MINE) == NOTHING
+        shared.ok(["sacctmgr", "-i", "modify", "account", "y|lafferty", "set", "qos+=qos_mine"])
+        planned = plan(shared, MINE)
+        assert "account y|lafferty" in planned and "lafferty|x" not in planned, planned
+        apply(shared, MINE)
+        assert plan(shared, MINE) == NOTHING
+    finally:
+        for name in ("y|lafferty", "lafferty|x"):
+            shared.ok(["sacctmgr", "-i", "delete", "account", name])
+
+
 def test_one_changed_line_is_one_change(shared):
     apply(shared, MINE)
     before = transactions(shared)

@@ -275,38 +275,6 @@ def entry(cluster, job, version):
     assert f"another version of gpushare wrote it, in format {version}" in cluster.ok(["gpushare", "status"])
 
 
-# Makes of every entry what gpushare wrote up to format 4: marks in directories of their own, and a file with a sum.
-FORMAT_4 = r"""cd /run/gpushare && mkdir witness env failed && printf GSHARE-2 >balance
-for job in $(ls jobs); do
-    restart=$(sed -n s/^restart=//p jobs/$job)
-    sed -n "s/^witness=/$restart /p" jobs/$job >witness/$job
-    sed -n "s/^env=\([^=]*\)=\(.*\)/export \1='\2'/p" jobs/$job >env/$job
-    sed -Ei '/^(state|pci|mps|limit|env|witness)=/d; s/^gpushare-ledger 5$/gpushare-ledger 4/' jobs/$job
-done"""
-
-
-def test_jobs_of_the_format_before_go_on(busy):
-    """Of gpushare with four directories for what one file says now: the jobs' later steps have their own GPU and their
-    share's variables, an ssh session too, no GPU is given twice, and nothing is left of them."""
-    cluster, share = busy, busy.running
-    session = (TOP / "docs/examples/profile.d/gpushare.sh").read_text() + "env\n"
-    cluster.write("/lab/out/session", session.encode(), 644)
-    ssh = f"env SLURM_JOB_ID={share} sh /lab/out/session"
-    cluster.wait(lambda: cluster.run(f"grep ^witness= /run/gpushare/jobs/{share}").returncode == 0, "the extern step")
-    before = cluster.ledger(), set(entered(cluster, share, "alice", ssh).splitlines())
-    cluster.ok(FORMAT_4)
-    assert cluster.ok(f"head -n 1 /run/gpushare/jobs/{share}") == "gpushare-ledger 4"
-    assert (cluster.ledger(), set(entered(cluster, share, "alice", ssh).splitlines())) == before
-    told = cluster.ok(["srun", f"--jobid={share}", "--overlap", "env"], "alice").splitlines()
-    assert {"CUDA_VISIBLE_DEVICES=0", "GPUSHARE_UNITS=40"} <= set(told), told
-    starts_fenced(cluster, cluster.held[0])
-    assert {share: before[0][share], cluster.whole: before[0][cluster.whole]}.items() <= cluster.ledger().items()
-    cluster.ok("touch /lab/out/step")
-    cluster.wait(lambda: cluster.run(["test", "-e", f"/lab/out/{share}.stepped"]).returncode == 0, "a later step")
-    assert fenced(cluster, share) == 2
-    everything_ends(cluster)
-
-
 def test_gpushare_is_upgraded_under_running_jobs(busy):
     folder = "/usr/sbin"
     install(busy, busy.release)
@@ -320,7 +288,7 @@ def test_gpushare_is_upgraded_under_running_jobs(busy):
     everything_ends(busy)
 
 
-@pytest.mark.parametrize("version", [3, 6])
+@pytest.mark.parametrize("version", [4, 6])
 def test_a_share_in_another_format_keeps_its_gpu_and_has_no_more_steps(busy, version):
     """The ledger of an older or a newer gpushare, of a job that runs. Its epilog takes the share back."""
     entry(busy, busy.running, version)

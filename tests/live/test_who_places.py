@@ -4,6 +4,7 @@ or a prolog inside the job."""
 
 import pytest
 from gpus import OPEN, a_minute_later, entered, gpu_of, opened, wait_taken_back
+from unrecorded import WAYS, fails_alone
 
 HALF = "--gres=gpushare:40"
 
@@ -29,6 +30,12 @@ def test_a_share_is_placed_fenced_and_taken_back(node):
     assert opened(text) == [{gpu_of(text)}]
     none = node.run(["srun", OPEN], "bob")
     assert opened(none.stdout) == [set()], none.stderr
+
+
+def test_a_share_never_starts_without_its_gpu(node):
+    for way in WAYS[:2]:
+        with way.broken(node):
+            fails_alone(node, HALF, way.says)
 
 
 def test_an_ssh_session_opens_no_other_gpu(node):

@@ -100,7 +100,7 @@ pub fn run(arguments: &Arguments) -> Result<Answer, FitError> {
 }
 
 /// Runs sacct once.
-fn ask(day: Period, show: &mut dyn FnMut(&Row)) -> Result<(), FitError> {
+fn ask(day: Period, show: &mut dyn FnMut(&Row)) -> Result<u64, FitError> {
     stream::read(USED, &[], day, |output| {
         usage::read(output, |row| {
             show(row);
@@ -115,21 +115,22 @@ fn summed(
     period: Period,
     shares: &Shares,
     nodes: Nodes,
-    remarks: Vec<String>,
-    mut ask: impl FnMut(Period, &mut dyn FnMut(&Row)) -> Result<(), FitError>,
+    mut remarks: Vec<String>,
+    mut ask: impl FnMut(Period, &mut dyn FnMut(&Row)) -> Result<u64, FitError>,
 ) -> Result<Report, FitError> {
     let mut collector = Collector::new(shares, nodes, period);
-    let mut progress = Progress::start();
+    let (mut progress, mut unread) = (Progress::start(), 0);
     let days: Vec<Period> = period.days().collect();
     for (done, day) in (0..).zip(&days) {
         collector.day(*day);
-        ask(*day, &mut |row| {
+        unread += ask(*day, &mut |row| {
             progress.at(done, days.len() as u64, collector.read);
             collector.take(row);
         })?;
     }
     collector.end();
     drop(progress);
+    remarks.extend(usage::remark(unread));
     match (collector.with_gpus, collector.recorded) {
         (0, _) => Err(FitError::NoJobs(period)),
         (jobs, 0) => Err(FitError::NoMemory(jobs)),

@@ -64,14 +64,14 @@ fn time(text: &[u8]) -> Option<u32> {
     std::str::from_utf8(text).ok()?.parse().ok().filter(|time| *time > 0)
 }
 
-/// Shows each line.
+/// Shows each line. Returns how many can't be read.
 ///
 /// # Errors
-/// A line can't be read, or `show` fails.
+/// No line can be read, or `show` fails.
 pub fn read<E: From<UsageError>>(
     from: &mut dyn BufRead,
     mut show: impl FnMut(&Held) -> Result<(), E>,
-) -> Result<(), E> {
+) -> Result<u64, E> {
     each(from, |line| Held::of(line).map(|held| show(&held)))
 }
 

@@ -42,6 +42,8 @@ gpushare::errors! {
 
 /// How much of a wrong line a message has.
 const SHOWN: usize = 80;
+/// Longer than a row, whatever its account's name.
+const LONGEST: usize = 16 << 10;
 /// The number of columns.
 const FIELDS: usize = 10;
 
@@ -130,37 +132,62 @@ pub fn amount(text: &[u8]) -> Option<u64> {
     whole.checked_mul(1 << shift)?.checked_add((cents << shift) / 100)
 }
 
-/// Shows each line.
+/// Shows each line. Returns how many can't be read.
 ///
 /// # Errors
-/// A line can't be read, or `show` fails.
+/// No line can be read, or `show` fails.
 pub fn read<E: From<UsageError>>(
     from: &mut dyn BufRead,
     mut show: impl FnMut(&Row) -> Result<(), E>,
-) -> Result<(), E> {
+) -> Result<u64, E> {
     each(from, |line| Row::of(line).map(|row| show(&row)))
 }
 
-/// Shows each line that isn't empty; for `None` it is no row of sacct's.
+/// Shows each line that isn't empty; for `None` it is no row of sacct's. The name of an account may have line breaks,
+/// so a row may be several lines.
 ///
 /// # Errors
 /// As for [`read`].
 pub(crate) fn each<E: From<UsageError>>(
     from: &mut dyn BufRead,
     mut show: impl FnMut(&[u8]) -> Option<Result<(), E>>,
-) -> Result<(), E> {
-    let mut line = Vec::new();
+) -> Result<u64, E> {
+    let (mut line, mut parts, mut count) = (Vec::new(), Vec::new(), 0);
+    let (mut is_any_read, mut wrong, mut unread) = (false, None, 0);
     loop {
         line.clear();
-        if from.read_until(b'\n', &mut line).map_err(UsageError::Read)? == 0 {
-            return Ok(());
+        let read = from.read_until(b'\n', &mut line).map_err(UsageError::Read)?;
+        let one = line.strip_suffix(b"\n").unwrap_or(&line);
+        // A row by itself, or the end of one.
+        let alone = if one.is_empty() { None } else { show(one).transpose()? };
+        if read == 0 || alone.is_some() || parts.len() > LONGEST {
+            unread += count;
+            (parts, count) = (Vec::new(), 0);
         }
-        let line = line.strip_suffix(b"\n").unwrap_or(&line);
-        if !line.is_empty() {
-            let beginning = || UsageError::NoRow(line.iter().take(SHOWN).copied().collect());
-            show(line).ok_or_else(beginning)??;
+        is_any_read |= alone.is_some();
+        if read == 0 {
+            let nothing = wrong.filter(|_| !is_any_read).map(UsageError::NoRow);
+            return nothing.map_or(Ok(unread), |error| Err(error.into()));
+        }
+        if alone.is_some() || (one.is_empty() && count == 0) {
+            continue;
+        }
+        wrong.get_or_insert_with(|| one.iter().take(SHOWN).copied().collect());
+        parts.extend_from_slice(one);
+        count += 1;
+        if count > 1 && show(&parts).transpose()?.is_some() {
+            is_any_read = true;
+            (parts, count) = (Vec::new(), 0);
+        } else {
+            parts.push(b'\n');
         }
     }
+}
+
+/// The remark on lines that can't be read, if there are such.
+pub fn remark(unread: u64) -> Option<String> {
+    let lines = if unread == 1 { "line" } else { "lines" };
+    (unread > 0).then(|| format!("{unread} {lines} of sacct's can't be read: jobs may be missing"))
 }
 
 #[cfg(test)]
@@ -206,6 +233,22 @@ mod tests {
         };
         read(&mut text.as_bytes(), show).unwrap();
         assert_eq!(found, [(b"a\x1fb".to_vec(), b"q".to_vec(), Some(200))]);
+    }
+
+    #[test]
+    fn a_line_break_in_an_accounts_name_is_part_of_it_and_other_lines_are_counted() {
+        let row = |account: &str| format!("7|u|{account}|q|gres/gpu=1|n1|100|200|COMPLETED|cpu=1\n");
+        let text =
+            [row("a"), row("b\n\nc"), "slurmdbd\nis down\n".to_owned(), row("d|e"), "7|u\n".to_owned()];
+        let mut found = Vec::new();
+        let show = |row: &Row| {
+            found.push(String::from_utf8_lossy(row.account).into_owned());
+            Ok::<(), UsageError>(())
+        };
+        let unread = read(&mut text.concat().replace('|', "\x1f").as_bytes(), show).unwrap();
+        assert_eq!((found, unread), (["a", "b\n\nc", "d\x1fe"].map(str::to_owned).to_vec(), 3));
+        assert_eq!(remark(3).as_deref(), Some("3 lines of sacct's can't be read: jobs may be missing"));
+        assert_eq!(remark(0), None);
     }
 
     #[test]

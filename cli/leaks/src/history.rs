@@ -18,17 +18,21 @@ fn delimiter() -> Vec<u8> {
 }
 
 /// Shows every run of every job in the period, each once. With `save`, writes those with GPUs there, too. Returns the
-/// number of jobs that were read.
+/// number of jobs that were read, and of records that can't be read.
 ///
 /// # Errors
 /// sacct fails, or the file can't be written.
-pub fn live(facts: &Facts, save: Option<&Path>, mut show: impl FnMut(&Job)) -> Result<u64, LeaksError> {
+pub fn live(
+    facts: &Facts,
+    save: Option<&Path>,
+    mut show: impl FnMut(&Job),
+) -> Result<(u64, u64), LeaksError> {
     let delimiter = delimiter();
     let mut writer = save.map(|path| Writer::new(path, facts, &delimiter)).transpose()?;
-    let (mut progress, mut read) = (Progress::start(), 0);
+    let (mut progress, mut read, mut unread) = (Progress::start(), 0, 0);
     let days: Vec<Period> = facts.period.days().collect();
     for (done, day) in (0..).zip(&days) {
-        ask(*day, &delimiter, |job, record| {
+        unread += ask(*day, &delimiter, |job, record| {
             progress.at(done, days.len() as u64, read);
             // A job is in the answer for every day on which it ran.
             let began = job
@@ -46,7 +50,7 @@ pub fn live(facts: &Facts, save: Option<&Path>, mut show: impl FnMut(&Job)) -> R
         })?;
     }
     writer.map_or(Ok(()), |writer| writer.finish(read))?;
-    Ok(read)
+    Ok((read, unread))
 }
 
 /// Runs sacct once.
@@ -54,7 +58,7 @@ fn ask(
     day: Period,
     delimiter: &[u8],
     show: impl FnMut(&Job, &[u8]) -> Result<(), LeaksError>,
-) -> Result<(), LeaksError> {
+) -> Result<u64, LeaksError> {
     let option = format!("--delimiter={}", String::from_utf8_lossy(delimiter));
     stream::read(RUNS, &[option], day, |output| sacct::read(output, delimiter, None, show))
 }
@@ -63,11 +67,11 @@ fn ask(
 ///
 /// # Errors
 /// The file isn't complete.
-pub fn saved(reader: Reader, mut show: impl FnMut(&Job)) -> Result<u64, LeaksError> {
+pub fn saved(reader: Reader, mut show: impl FnMut(&Job)) -> Result<(u64, u64), LeaksError> {
     let Reader { facts: _, delimiter, mut jobs, length } = reader;
     let not_whole = |why| LeaksError::NotWhole(Box::new(why));
     let (mut progress, mut count, mut done) = (Progress::start(), 0_u64, 0_u64);
-    sacct::read(&mut jobs, &delimiter, Some(&dump::end(&delimiter)), |job, record| {
+    let unread = sacct::read(&mut jobs, &delimiter, Some(&dump::end(&delimiter)), |job, record| {
         count += 1;
         done += record.len() as u64;
         if count % 1024 == 0 {
@@ -79,5 +83,6 @@ pub fn saved(reader: Reader, mut show: impl FnMut(&Job)) -> Result<u64, LeaksErr
     .map_err(not_whole)?;
     let mut last = String::new();
     jobs.take(32).read_line(&mut last)?;
-    last.trim().parse().map_err(|_| not_whole(LeaksError::NoCount))
+    let read = last.trim().parse().map_err(|_| not_whole(LeaksError::NoCount))?;
+    Ok((read, unread))
 }

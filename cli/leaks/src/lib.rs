@@ -25,6 +25,7 @@ mod source;
 mod sweep;
 mod text;
 
+use gpushare_history::usage;
 use gpushare_judge::past::Judge;
 use gpushare_period::Period;
 use gpushare_slurm_text::sacct;
@@ -139,13 +140,13 @@ fn summed(
     facts: &Facts,
     period: Period,
     policy: Policy,
-    read: impl FnOnce(&mut dyn FnMut(&sacct::Job)) -> Result<u64, LeaksError>,
+    read: impl FnOnce(&mut dyn FnMut(&sacct::Job)) -> Result<(u64, u64), LeaksError>,
 ) -> Result<Report, LeaksError> {
     let release = Release::parse(&facts.version)?;
     let known = Rc::new(facts.tables.read());
     let limits = Limits::of(&known);
     let mut collector = Collector::new(&limits, Nodes::read(&facts.nodes), period, release);
-    let read = read(&mut |job| collector.take(job))?;
+    let (read, unread) = read(&mut |job| collector.take(job))?;
     // Without limits, none was exceeded. Otherwise, no jobs are no proof.
     match limits.all.is_empty() {
         false if read == 0 => return Err(LeaksError::NoJobs(period)),
@@ -154,7 +155,9 @@ fn summed(
         }
         _ => {}
     }
-    Ok(Report::of(facts, period, &limits, collector, read, &Judge::new(policy, release, known)))
+    let mut report = Report::of(facts, period, &limits, collector, read, &Judge::new(policy, release, known));
+    report.remarks.extend(usage::remark(unread));
+    Ok(report)
 }
 
 #[cfg(test)]

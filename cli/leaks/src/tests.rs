@@ -51,7 +51,7 @@ fn summed_of(facts: &Facts, records: &str, count: u64) -> Result<Report, LeaksEr
             show(job);
             Ok(())
         })
-        .map(|()| count)
+        .map(|unread| (count, unread))
     };
     summed(facts, PERIOD, Policy::default(), read)
 }

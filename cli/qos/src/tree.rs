@@ -102,8 +102,10 @@ impl Tree {
                 default: default_qos.to_ascii_lowercase(),
             });
         }
-        let above = lines(parents).filter_map(own::parent);
-        tree.parents.extend(above.map(|(account, parent)| (account.to_owned(), parent.to_owned())));
+        let is_known = |name: &str| tree.accounts.contains_key(name);
+        let above = lines(parents).filter_map(|line| own::parent(line, is_known));
+        let above = above.map(|(account, parent)| (account.to_owned(), parent.to_owned()));
+        tree.parents = above.collect();
         if !tree.accounts.contains_key(ROOT) {
             return Err(ReadError::NoRoot);
         }

@@ -12,7 +12,7 @@ use std::path::PathBuf;
 use clap::{Args, ValueHint};
 use gpushare_history::held::{self, HELD, Held};
 use gpushare_history::progress::Progress;
-use gpushare_history::{privacy, stream};
+use gpushare_history::{privacy, stream, usage};
 use gpushare_period::{Period, hours};
 use gpushare_slurm_run::file::ConfFile;
 use gpushare_slurm_run::{self as slurm, ProgramError, run as programs};
@@ -187,7 +187,7 @@ fn told(types: &[String], period: Period) -> Result<Told, ReportError> {
 }
 
 /// Runs sacct once.
-fn ask(day: Period, show: &mut dyn FnMut(&Held)) -> Result<(), ReportError> {
+fn ask(day: Period, show: &mut dyn FnMut(&Held)) -> Result<u64, ReportError> {
     stream::read(HELD, &[], day, |output| {
         held::read(output, |held| {
             show(held);
@@ -203,23 +203,25 @@ fn summed(
     types: &[String],
     told: &Told,
     more: More,
-    mut ask: impl FnMut(Period, &mut dyn FnMut(&Held)) -> Result<(), ReportError>,
+    mut ask: impl FnMut(Period, &mut dyn FnMut(&Held)) -> Result<u64, ReportError>,
 ) -> Result<Report, ReportError> {
     let gpus: BTreeMap<String, u64> =
         told.gpus.iter().map(|(name, used)| (name.clone(), used.count)).collect();
     let mut summer = Summer::new(database, groups, types, &gpus, more.period);
-    let mut progress = Progress::start();
+    let (mut progress, mut unread) = (Progress::start(), 0);
     let days: Vec<Period> = more.period.days().collect();
     for (done, day) in (0..).zip(&days) {
         summer.day(*day);
-        ask(*day, &mut |held| {
+        unread += ask(*day, &mut |held| {
             progress.at(done, days.len() as u64, summer.read);
             summer.take(held);
         })?;
         summer.close();
     }
     drop(progress);
-    Ok(report::of(&summer, database, groups, types, told, more))
+    let mut report = report::of(&summer, database, groups, types, told, more);
+    report.remarks.extend(usage::remark(unread));
+    Ok(report)
 }
 
 #[cfg(test)]

@@ -120,7 +120,7 @@ fn report_beside(jobs: &[Job], period: Period, named: &[&str], more_rows: &[Row]
                 is_elsewhere: false,
             });
         }
-        Ok::<(), ReportError>(())
+        Ok::<u64, ReportError>(0)
     })
     .unwrap()
 }

@@ -16,6 +16,7 @@ pub mod limits;
 pub mod node;
 pub mod own;
 pub mod partition;
+pub mod past;
 pub mod placed;
 pub mod queue;
 pub mod record;

@@ -281,8 +281,8 @@ impl Association {
 pub struct Associations {
     /// In sacctmgr's order.
     pub all: Vec<Association>,
-    /// The lines that have too many columns, because a name has a bar: coordinators name accounts. Which one is which
-    /// is a guess then.
+    /// The lines that have too many columns, because a name has a bar, and several lines of one: coordinators name
+    /// accounts. Which one is which is a guess then.
     pub odd: Vec<String>,
     by_key: HashMap<[String; 3], usize>,
     /// The places of each user's own.
@@ -294,9 +294,17 @@ impl Associations {
     pub fn read(text: &str) -> Associations {
         let mut found = Associations::default();
         let columns = columns_of(ASSOCIATIONS);
-        for line in text.lines().filter(|line| line.contains('|')) {
-            found.add(Association::read(line));
-            found.odd.extend((crate::columns(line).count() > columns).then(|| line.to_owned()));
+        let mut before = String::new();
+        for line in text.lines().filter(|line| !line.is_empty()) {
+            // The name of an account may have several lines.
+            let line = std::mem::take(&mut before) + line;
+            if !line.contains('|') {
+                before = line + "\n";
+                continue;
+            }
+            let is_odd = crate::columns(&line).count() > columns || line.contains('\n');
+            found.add(Association::read(&line));
+            found.odd.extend(is_odd.then_some(line));
         }
         found
     }

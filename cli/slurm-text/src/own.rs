@@ -1,7 +1,7 @@
 //! What `gpushare qos` compares with gpushare.conf: associations with what they say themselves, without what comes down
 //! from the accounts above, and QOSes with every setting.
 
-use crate::{Question, columns};
+use crate::Question;
 
 /// Asks for all QOSes' numbers in the database, for [`number`].
 pub const NUMBERS: Question = ("sacctmgr", &["-nP", "show", "qos", "format=id,name"]);
@@ -42,11 +42,11 @@ pub fn associations(cluster: &str) -> Vec<String> {
     words.map(str::to_owned).to_vec()
 }
 
-/// Reads a line; `None` if it is too short.
+/// Reads a line; `None` if it is too short. A coordinator may have named an account `a|b`.
 pub fn association(line: &str) -> Option<Association<'_>> {
-    let mut columns = columns(line);
-    let [account, user, partition] = [columns.next()?, columns.next()?, columns.next()?];
-    Some(Association { account, user, partition, qoses: columns.next()?, default_qos: columns.next()? })
+    let columns: Vec<&str> = line.rsplitn(5, '|').collect();
+    let [default_qos, qoses, partition, user, account] = columns.try_into().ok()?;
+    Some(Association { account, user, partition, qoses, default_qos })
 }
 
 /// sacctmgr's arguments for [`parent`], because the first query omits the accounts' parents.
@@ -57,10 +57,11 @@ pub fn parents(cluster: &str) -> Vec<String> {
         .to_vec()
 }
 
-/// An account and the one above it, if there is one.
-pub fn parent(line: &str) -> Option<(&str, &str)> {
-    let (account, parent) = line.split_once('|')?;
-    (!parent.is_empty()).then(|| (account, parent.trim_end_matches('|')))
+/// An account and the one above it, if there is one. Both may have bars in their names; `is_known` knows all accounts.
+pub fn parent(line: &str, is_known: impl Fn(&str) -> bool) -> Option<(&str, &str)> {
+    let cuts =
+        line.match_indices('|').filter_map(|(at, bar)| Some((line.get(..at)?, line.get(at + bar.len()..)?)));
+    { cuts }.find(|(account, parent)| is_known(account) && is_known(parent))
 }
 
 /// sacctmgr's arguments for all QOSes with these columns. The description may contain any text, so it comes last.
@@ -74,4 +75,25 @@ pub fn qos(line: &str, count: usize) -> Option<(&str, Vec<&str>, &str)> {
     let mut columns: Vec<&str> = line.splitn(count + 2, '|').collect();
     let description = columns.pop().filter(|_| columns.len() == count + 1)?;
     Some((columns.remove(0), columns, description))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_accounts_name_may_have_bars() {
+        let of = |line: &'static str| {
+            association(line).map(|one| [one.account, one.user, one.partition, one.qoses])
+        };
+        assert_eq!(of("a|b|alice|p|+q|n"), Some(["a|b", "alice", "p", "+q"]));
+        assert_eq!(of("a|b||||"), Some(["a|b", "", "", ""]));
+        assert_eq!(of("a|||"), None);
+        let known = ["root", "a", "a|b", "c|d", "d|a"];
+        let above = |line: &'static str| parent(line, |name| known.contains(&name));
+        assert_eq!(above("a|b|root"), Some(("a|b", "root")));
+        assert_eq!(above("c|d|a|b"), Some(("c|d", "a|b")));
+        assert_eq!(above("a|root"), Some(("a", "root")));
+        assert_eq!((above("root|"), above("x|y")), (None, None));
+    }
 }

@@ -139,9 +139,23 @@ impl Row {
     }
 }
 
+/// How many columns of [`QUEUE`] come before an account's name, and after it. Coordinators name accounts.
+const AROUND: [usize; 2] = [7, 16];
+
+/// The columns of a line of [`QUEUE`].
+fn split(line: &str) -> impl Iterator<Item = &str> {
+    let [before, after] = AROUND;
+    let mut columns: Vec<&str> = line.splitn(before + 1, '|').collect();
+    let rest = columns.pop().unwrap_or_default();
+    let rest = rest.trim_end().strip_suffix('|').unwrap_or(rest);
+    let mut last: Vec<&str> = rest.rsplitn(after + 1, '|').collect();
+    last.reverse();
+    columns.into_iter().chain(last).map(str::trim)
+}
+
 /// Reads a line; `None` if it isn't one of a job.
 pub fn row(line: &str) -> Option<Row> {
-    let mut columns = columns(line).map(str::trim);
+    let mut columns = split(line);
     let mut next = || columns.next();
     let said = |text: &str| Some(text.to_owned()).filter(|text| !["N/A", "(null)"].contains(&text.as_str()));
     let seconds = gpushare::text::time::seconds;
@@ -277,5 +291,11 @@ mod tests {
         assert_eq!((array.priority, component.priority), (4_294_901_757, 0));
         assert!(array.goes_before(&Row { id: 6, ..array.clone() }) && !array.goes_before(array));
         assert!(component.counts() && component.per_other && !array.per_other && !array.counts());
+        let named = row(&text.lines().next().unwrap().replace("below", "a|b|c")).unwrap();
+        assert_eq!(
+            named,
+            Row { account: "a|b|c".to_owned(), ..array.clone() },
+            "a coordinator chose the name"
+        );
     }
 }

@@ -3,7 +3,7 @@
 
 use std::io::{self, BufRead};
 
-use crate::{Question, Tres, columns};
+use crate::Question;
 
 /// Asks for every run of every job; the caller adds the delimiter, the times, and [`crate::job::TIMES`]. All releases
 /// from 22.05 to 26.05 know these fields. The command line comes last because it is the user's own text.
@@ -18,30 +18,6 @@ pub const RUNS: Question = (
         "--format=JobIDRaw,User,Account,QOS,Partition,ReqTRES,AllocTRES,NodeList,Start,End,State,SubmitLine",
     ],
 );
-
-/// Asks for what [`ended`] reads; the caller adds which job.
-pub const ENDED: Question = ("sacct", &["-nPX", "-o", "jobid,user,state,end"]);
-
-/// Asks for a job's time limit; the caller adds which job.
-pub const TIME: Question = ("sacct", &["-nPX", "-o", "timelimit"]);
-
-/// What it says of a waiting job that was submitted without one.
-pub const NO_TIME: &str = "Partition_Limit";
-
-/// Asks for what [`spent`] reads of the last 30 days; the caller adds which jobs.
-pub const SPENT: Question =
-    ("sacct", &["-anPXT", "-S", "now-30days", "-E", "now", "-o", "user,elapsedraw,alloctres"]);
-
-/// A job's user, for how many seconds it ran, and what it had.
-pub fn spent(line: &str) -> Option<(&str, u64, Tres)> {
-    let [user, seconds, given] = columns(line).collect::<Vec<_>>().try_into().ok()?;
-    Some((user, seconds.parse().ok()?, Tres::read(given)))
-}
-
-/// A job's name, its user, its state and when it ended.
-pub fn ended(line: &str) -> Option<[&str; 4]> {
-    columns(line).collect::<Vec<_>>().try_into().ok()
-}
 
 gpushare::errors! {
     /// Why jobs can't be read.
@@ -157,17 +133,24 @@ fn find(text: &[u8], wanted: &[u8]) -> Option<usize> {
     }
 }
 
-/// Shows each record, with its text. `last` is the line that must follow the last record, if there must be one.
+/// How often the delimiter is in the text.
+fn times(text: &[u8], delimiter: &[u8]) -> usize {
+    text.windows(delimiter.len().max(1)).filter(|found| *found == delimiter).count()
+}
+
+/// Shows each record, with its text. `last` is the line that must follow the last record, if there must be one. An
+/// account's name may have several lines, too. Returns how many records can't be read.
 ///
 /// # Errors
-/// A record can't be read, the last line is missing, or `show` fails.
+/// No record can be read, the last line is missing, or `show` fails.
 pub fn read<E: From<SacctError>>(
     from: &mut dyn BufRead,
     delimiter: &[u8],
     last: Option<&[u8]>,
     mut show: impl FnMut(&Job, &[u8]) -> Result<(), E>,
-) -> Result<(), E> {
+) -> Result<u64, E> {
     let (mut record, mut line) = (Vec::new(), Vec::new());
+    let (mut is_any_read, mut wrong, mut unread) = (false, None, 0);
     loop {
         line.clear();
         let read = from.read_until(b'\n', &mut line).map_err(SacctError::Read)?;
@@ -175,16 +158,26 @@ pub fn read<E: From<SacctError>>(
             line.pop();
         }
         let over = read == 0 || last.is_some_and(|last| line == last);
-        let begins = find(&line, delimiter).is_some();
+        let begins = match times(&line, delimiter) {
+            0 => false,
+            count => count + 1 >= FIELDS || record.is_empty() || times(&record, delimiter) + 1 >= FIELDS,
+        };
         if (over || begins) && !record.is_empty() {
-            let beginning = || record.iter().take(80).copied().collect();
-            let job = Job::of(&record, delimiter).ok_or_else(|| SacctError::NoRecord(beginning()))?;
-            show(&job, &record)?;
+            if let Some(job) = Job::of(&record, delimiter) {
+                show(&job, &record)?;
+                is_any_read = true;
+            } else {
+                unread += 1;
+                wrong.get_or_insert_with(|| record.iter().take(80).copied().collect());
+            }
             record.clear();
         }
         match over {
             true if read == 0 && last.is_some() => return Err(SacctError::NoEnd.into()),
-            true => return Ok(()),
+            true => {
+                let nothing = wrong.filter(|_| !is_any_read).map(SacctError::NoRecord);
+                return nothing.map_or(Ok(unread), |error| Err(error.into()));
+            }
             false if begins => std::mem::swap(&mut record, &mut line),
             // A further line of a command line. A line before the first record belongs to no job.
             false if record.is_empty() => {}
@@ -225,6 +218,19 @@ mod tests {
             ("alice".to_owned(), Some(1000), Some(1060), "sbatch --gres=gpu:2 --wrap a\nb|c\n\nd".to_owned());
         assert_eq!(found, [first.clone(), ("bob".to_owned(), None, None, String::new()), first]);
         assert_eq!(all("").unwrap(), []);
+    }
+
+    #[test]
+    fn a_line_break_in_an_accounts_name_is_part_of_it_and_other_lines_are_counted() {
+        let (two, broken) = (TWO.replace("acct", "a\nb"), "3@carol@a\n");
+        let mut found = Vec::new();
+        let mut show = |job: &Job, _: &[u8]| {
+            found.push(String::from_utf8_lossy(job.account).into_owned());
+            Ok::<(), SacctError>(())
+        };
+        let text = format!("{two}{ONE}{broken}{ONE}{two}{broken}");
+        assert_eq!(read(&mut text.as_bytes(), b"@", None, &mut show).unwrap(), 2);
+        assert_eq!(found, ["a\nb", "acct", "acct", "a\nb"]);
     }
 
     #[test]

@@ -63,18 +63,25 @@ pub fn cluster(text: &str) -> Result<Vec<(String, Used)>, &str> {
 }
 
 /// An account, a user of it or nobody if it is the sum of the account and those below, a TRES, and for how many
-/// seconds. A coordinator may have named an account `a|b`.
+/// seconds. A coordinator may have named an account `a|b`, also with line breaks.
 ///
 /// # Errors
-/// The line that can't be read.
+/// The lines that can't be read.
 pub fn accounts(text: &str) -> Result<Vec<(&str, &str, &str, u64)>, &str> {
     let row = |line| match str::rsplitn(line, 4, '|').collect::<Vec<&str>>().as_slice() {
-        [used, tres, user, account] => {
-            used.parse().map(|used| (*account, *user, *tres, used)).map_err(|_| line)
-        }
-        _ => Err(line),
+        [used, tres, user, account] => used.parse().ok().map(|used| (*account, *user, *tres, used)),
+        _ => None,
     };
-    lines(text).map(row).collect()
+    let (mut found, mut from, mut at) = (Vec::new(), 0, 0);
+    for line in text.split_inclusive('\n') {
+        at += line.len();
+        let rest = text.get(from..at).unwrap_or_default().trim_matches('\n');
+        let row = row(rest);
+        from = if row.is_some() || rest.trim().is_empty() { at } else { from };
+        found.extend(row);
+    }
+    let rest = text.get(from..).unwrap_or_default().trim_end();
+    if rest.is_empty() { Ok(found) } else { Err(rest) }
 }
 
 /// A reservation, a TRES, and for how many seconds no job used it. sreport counts that as used, by the accounts that
@@ -117,6 +124,8 @@ mod tests {
         assert_eq!(accounts(rows), Ok(vec![("x", "", "gres/gpu", 78), ("a|b", "alice", "gres/gpu", 18)]));
         assert_eq!(reservations("a|b|gres/gpu|38\n\n"), Ok(vec![("a|b", "gres/gpu", 38)]));
         assert_eq!(reservations("r|gres/gpu|38(9%)"), Err("r|gres/gpu|38(9%)"));
+        let broken = "x||gres/gpu|78\n\ne|g\nf||gres/gpu|5\n";
+        assert_eq!(accounts(broken), Ok(vec![("x", "", "gres/gpu", 78), ("e|g\nf", "", "gres/gpu", 5)]));
         assert_eq!(accounts("x||gres/gpu|78\n Problem with query.\n"), Err(" Problem with query."));
     }
 }

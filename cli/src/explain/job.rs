@@ -8,7 +8,7 @@ use gpushare_machine::local;
 use gpushare_qos::config::ManagedQos;
 use gpushare_slurm_text::partition::takes_whole_nodes;
 use gpushare_slurm_text::queue::{self, Row};
-use gpushare_slurm_text::{State, sacct};
+use gpushare_slurm_text::{State, past};
 use serde::Serialize;
 
 use super::ExplainError;
@@ -222,7 +222,7 @@ pub fn on_gres(job: &Row, rows: &[Row], snapshot: &Snapshot) -> Result<Vec<Limit
 /// A report from accounting about a job, or the tasks of an array, that slurmctld has forgotten or doesn't show.
 fn over(id: &JobId) -> Result<Vec<Told>, ProgramError> {
     let name = id.to_string();
-    let said = ask(sacct::ENDED.0, &[sacct::ENDED.1, &["-j", &name]].concat());
+    let said = ask(past::ENDED.0, &[past::ENDED.1, &["-j", &name]].concat());
     // Without accounting there is nothing to report.
     let text = match said {
         Err(ProgramError::Failed { said, .. }) if said.contains("accounting storage is disabled") => {
@@ -231,7 +231,7 @@ fn over(id: &JobId) -> Result<Vec<Told>, ProgramError> {
         other => other?,
     };
     let told = text.lines().filter_map(|line| {
-        let [job, user, state, end] = sacct::ended(line)?;
+        let [job, user, state, end] = past::ended(line)?;
         let is_over = State::read(state) == State::Over;
         let what = if is_over { What::Over { end: end.to_owned() } } else { What::Hidden {} };
         Some(Told { job: job.to_owned(), user: user.to_owned(), state: state.to_owned(), what })

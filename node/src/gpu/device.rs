@@ -6,8 +6,9 @@ use std::io;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-use super::driver::{position, sort_by};
-use super::roots::MOST;
+use super::driver::{known, position, sort_by};
+use super::roots::{MOST, Roots};
+use crate::config::GpuFiles;
 
 /// One GPU of the node.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -88,6 +89,14 @@ pub(super) fn numbered_nodes(dev: &Path) -> io::Result<Vec<PathBuf>> {
     }
     sort_by_minor(&mut found);
     Ok(found)
+}
+
+/// Whether this machine may have GPUs: all of a cluster's may have the same gpushare.conf.
+pub fn may_be_any(files: &GpuFiles, roots: &Roots) -> bool {
+    let is_listed = matches!(files, GpuFiles::Listed(paths) if paths.iter().any(|path| path.exists()));
+    is_listed
+        || !known(roots).is_empty()
+        || numbered_nodes(&roots.dev).map_or(true, |nodes| !nodes.is_empty())
 }
 
 pub(super) fn sort_by_minor(paths: &mut [PathBuf]) {

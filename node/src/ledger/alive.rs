@@ -98,7 +98,6 @@ impl Locked<'_> {
 
     fn note_reconcile(&self, now: u64) {
         let then = SystemTime::UNIX_EPOCH + Duration::from_secs(now);
-        self.drop_old_folders();
         // If this fails, the ledger is searched more often.
         let _ = root_file::open(&self.ledger.stamp()).and_then(|file| file.set_modified(then));
     }

@@ -6,7 +6,7 @@
 //! restart=0
 //! state=placed                                          or failed; then a line reason=…
 //! user=2001
-//! holding=share                                         or whole, or nothing for a job that can't have its GPUs
+//! holding=share                                         or whole; or nothing: it has none, or can't have its GPUs
 //! units=40                                              four lines of a share alone
 //! capacity=80
 //! allocated_gpu=0
@@ -90,12 +90,12 @@ pub enum Holding {
     },
     /// Whole GPUs, chosen by Slurm.
     Whole,
-    /// It can't have its GPUs.
+    /// It can't have its GPUs, or asked for none.
     Nothing,
 }
 
 impl Entry {
-    /// The entry of a job that can't have its GPUs.
+    /// The entry of a job that can't have its GPUs, or has none.
     pub fn without_gpus(key: JobKey, user_id: u32) -> Entry {
         let (holding, gpus, given) = (Holding::Nothing, Vec::new(), Given::default());
         Entry { key, user_id, failure: None, holding, gpus, since: 0, node: None, given, witness: None }
@@ -272,7 +272,7 @@ impl FromStr for Entry {
         let fits = match holding {
             Holding::Share { .. } => gpus.len() == 1,
             Holding::Whole => !gpus.is_empty(),
-            Holding::Nothing => gpus.is_empty() && failure.is_some(),
+            Holding::Nothing => gpus.is_empty(),
         };
         let entry = Entry { key, user_id, failure, holding, gpus, since, node, given, witness };
         if fits { Ok(entry) } else { Err(Damage::Line("gpu")) }

@@ -1,18 +1,23 @@
 //! What is in the ledger of a job before its prolog places it.
 
-use super::{Node, release};
+use super::{LOCK_WAIT, Node, release};
+use crate::gpu::may_be_any;
 use crate::job::NodeJob;
 use crate::ledger::{Entry, LedgerError, extern_step_above};
 
-/// A job without GPUs here needs no entry; that of its part on another slurmd of this machine stays.
+/// A job without GPUs here needs no entry; that of its part on another slurmd of this machine stays. Where nothing of
+/// Slurm's tells a step of a share, an entry says that there is none: without one the step would ask slurmctld.
 ///
 /// # Errors
-/// The entry can't be removed.
-pub(super) fn drop_old(node: Node, job: &NodeJob) -> Result<(), LedgerError> {
+/// The ledger can't be changed.
+pub(super) fn has_none(node: Node, job: &NodeJob) -> Result<(), LedgerError> {
     let found = node.ledger.find(job.key.id).ok().flatten().filter(|entry| entry.key == job.key);
     let of = found.and_then(|entry| entry.node);
     if node.name.zip(of).is_none_or(|(own, of)| own == of) {
         release(node.ledger, job.key.id, None)?;
+        if !node.config.shows_shares() && may_be_any(&node.config.gpu_files, node.roots) {
+            node.ledger.lock(LOCK_WAIT)?.record(&Entry::without_gpus(job.key, job.user_id))?;
+        }
     }
     Ok(())
 }

@@ -225,8 +225,17 @@ fn a_full_node_is_overcommitted_and_says_so() {
 
 #[test]
 fn jobs_without_gpus_and_nodes_without_a_placement_are_left_alone() {
-    let node = Place::new("");
+    let node = Place::new("Placement=follow");
     assert!(matches!(node.place(&whole(1, &[])), Ok(Placed::NotOurs)));
+    assert_eq!(node.ledger.find(1).unwrap(), None, "Slurm tells the steps of a share");
+    let node = Place::new("Placement=own\nShareGRES=gpushare");
+    assert!(matches!(node.place(&whole(1, &[])), Ok(Placed::NotOurs)));
+    let entry = node.ledger.find(1).unwrap().unwrap();
+    assert_eq!((entry.has_gpus(), entry.failure), (false, None), "its steps needn't ask");
+    let node = Place::new("Placement=own\nShareGRES=gpushare\nGpuFile=/dev/nvidia_none");
+    std::fs::create_dir(node.dir.path().join("dev")).unwrap();
+    assert!(matches!(node.place(&whole(1, &[])), Ok(Placed::NotOurs)));
+    assert!(!node.ledger.is_there(), "a machine without GPUs, of a cluster with one gpushare.conf");
     let off = Place { config: NodeConfig::default(), ..node };
     assert!(matches!(off.place(&job(1, 40)), Ok(Placed::NotOurs)));
 }

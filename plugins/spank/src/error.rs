@@ -61,7 +61,7 @@ gpushare::errors! {
     /// Why a fenced step's tasks fail.
     #[derive(Debug)]
     pub enum Refused {
-        /// The job's mark in the ledger.
+        /// The job's mark in the ledger, or why it has no entry.
         Marked(reason: String) => "{reason}";
         NoShare => "gpushare-prolog gave it no GPU on this node";
         NoEntry => "gpushare-prolog recorded none of its GPUs on this node";

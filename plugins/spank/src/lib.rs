@@ -212,10 +212,6 @@ fn tell_the_other_steps(step: Step, reason: &str) {
 /// ran.
 fn stand_for(entry: &Entry) {
     let Some(witness) = witness() else { return };
-    // A prolog that this slurmstepd ran has noted it already.
-    if entry.witness == Some(witness) {
-        return;
-    }
     let note = |locked: Locked| extern_step::note(&locked, entry.key, witness);
     let noted = Ledger::system().lock(LOCK_WAIT).and_then(note);
     if let Err(error) = noted {

@@ -12,7 +12,7 @@ use gpushare_node::environment;
 use gpushare_node::fence::Fence;
 use gpushare_node::fence::mend::{Mender, Watch, socket};
 use gpushare_node::gpu::foreign::Foreign;
-use gpushare_node::gpu::{Gpu, Roots};
+use gpushare_node::gpu::{Gpu, Roots, may_be_any};
 use gpushare_node::ledger::{Entry, Holding, Ledger, LedgerError, Witness};
 use gpushare_node::mps::Reach;
 use gpushare_slurm::daemon;
@@ -60,6 +60,8 @@ pub struct Prepared {
     is_healed: bool,
     /// The fence around these GPUs, so that /dev is searched only once.
     fence: Option<(Vec<Gpu>, Fence)>,
+    /// Why the job can't run although nothing is recorded of it.
+    missed: Option<String>,
     /// Opens the job's GPU again if this fence never comes.
     mender: Option<Mender>,
     /// In the extern step: does it for steps that are killed.
@@ -145,17 +147,25 @@ impl StepState {
     pub fn prepare(&mut self, step: Step, witness: Option<Witness>) -> Result<(), StepError> {
         let StepState::Configured(config, prepared) = self else { return Ok(()) };
         let none = NodeConfig::default();
-        let (config, closes) = match config {
-            Ok(config) => (&*config, config.placement == Placement::Own),
-            Err(_) => (&none, true),
+        let (config, closes, is_silent) = match config {
+            Ok(config) => (&*config, config.placement == Placement::Own, !config.shows_shares()),
+            Err(_) => (&none, true, true),
         };
         if let Some(folder) = step.folder() {
             prepared.known = Known::find(&folder);
         }
         let job_id = step.job_id().unwrap_or(0);
-        let is_ours = |entry: &Entry| is_of(entry, step, witness) && entry.has_gpus();
+        let is_ours = |entry: &Entry| is_of(entry, step, witness);
         let found = Ledger::system().find(job_id).ok().flatten();
-        let entry = found.filter(is_ours).map(|entry| complete(config, entry));
+        let is_known = found.as_ref().is_some_and(|entry| entry.failure.is_some() || is_ours(entry));
+        if !is_known
+            && is_silent
+            && step.kind() != Kind::Extern
+            && may_be_any(&config.gpu_files, &Roots::system())
+        {
+            prepared.missed = heal::missed(step);
+        }
+        let entry = found.filter(is_ours).filter(Entry::has_gpus).map(|entry| complete(config, entry));
         if let Some(entry) =
             entry.as_ref().filter(|entry| entry.failure.is_none() && step.kind() != Kind::Extern)
         {
@@ -191,6 +201,9 @@ impl StepState {
         };
         let read = match config {
             Ok(config) if config.placement == Placement::Off => Ok(StepState::NotOurs),
+            config if let Some(why) = prepared.missed => {
+                all_closed(&config.unwrap_or_default(), step, Some(Refused::Marked(why)))
+            }
             Ok(config) => of_job(&config, (step, witness), prepared.fence),
             Err(error) => without_rules(step, error),
         };
@@ -221,7 +234,7 @@ fn of_job(
         Ok(Some(Entry { failure: Some(reason), .. })) => {
             all_closed(config, step, Some(Refused::Marked(reason)))
         }
-        Ok(Some(entry)) if is_of(&entry, step, witness) => {
+        Ok(Some(entry)) if is_of(&entry, step, witness) && entry.has_gpus() => {
             let fence = match fence {
                 Some((own, fence)) if own == entry.gpus => fence,
                 _ => fence_around(config, &entry.gpus)?,

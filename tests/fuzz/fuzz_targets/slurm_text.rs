@@ -7,7 +7,7 @@
 use gpushare_slurm_text::record::{Record, Records, Trust};
 use gpushare_slurm_text::{
     Associations, Gres, Job, Node, Partition, Reservation, Settings, Tres, assoc_mgr, limits, node, own,
-    partition, placed, queue, sacct, tres, version,
+    partition, past, placed, queue, sacct, tres, version,
 };
 use libfuzzer_sys::fuzz_target;
 use std::collections::HashMap;
@@ -45,7 +45,7 @@ fn tables(text: &str) {
 
 /// The readers of one line.
 fn lines(line: &str) {
-    let _ = (Partition::read(line), Reservation::read(line), queue::owner(line), sacct::ended(line));
+    let _ = (Partition::read(line), Reservation::read(line), queue::owner(line), past::ended(line));
     if let Some(node) = Node::read(line) {
         let _ = (node.why(), node.has("gpu"), node.type_of(0), node.only_type("gpu"));
     }

@@ -50,6 +50,9 @@ fn a_line_with_a_bar_in_a_name_is_odd_and_the_answer_whole() {
     let text = "root|||||||||||\na|b|||||root||||||\nc|||||a|b|gres/gpu=1|||||\n";
     assert!(is_whole(text, ASSOCIATIONS));
     assert_eq!(Associations::read(text).odd, ["a|b|||||root||||||", "c|||||a|b|gres/gpu=1|||||"]);
+    let broken = Associations::read("root|||||||||||\ne\n\n|f|||||root||||||\ne|alice||||||||||\n");
+    assert_eq!(broken.odd, ["e\n|f|||||root||||||"], "an account's name may have a line break");
+    assert_eq!(broken.own("e\n|f", "", "").map(|(_, one)| one.parent.as_str()), Some("root"));
 }
 
 #[test]

@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use gpushare_slurm_run::{Snapshot, ask};
 use gpushare_slurm_text::queue::Row;
-use gpushare_slurm_text::{Partition, sacct};
+use gpushare_slurm_text::{Partition, past};
 
 /// slurm.h's INFINITE, by which slurmctld multiplies if a job has no time limit.
 pub const NO_LIMIT: u64 = u32::MAX as u64;
@@ -204,8 +204,8 @@ fn log2(mut number: f64) -> f64 {
 /// Whether a job that waits was submitted without a time limit, which only accounting knows.
 fn has_no_time(id: u32) -> bool {
     let id = id.to_string();
-    let question = [sacct::TIME.1, &["-j", &id]].concat();
-    ask(sacct::TIME.0, &question).is_ok_and(|said| said.trim() == sacct::NO_TIME)
+    let question = [past::TIME.1, &["-j", &id]].concat();
+    ask(past::TIME.0, &question).is_ok_and(|said| said.trim() == past::NO_TIME)
 }
 
 #[cfg(test)]

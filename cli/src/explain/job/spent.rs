@@ -9,7 +9,7 @@ use super::records::{Holder, Known};
 use super::words::{by_whom, decay};
 use gpushare_slurm_run::{ProgramError, Snapshot};
 use gpushare_slurm_text::queue::Row;
-use gpushare_slurm_text::{assoc_mgr, sacct};
+use gpushare_slurm_text::{assoc_mgr, past};
 
 /// Adds to the limits that are `wanted` who used the minutes.
 ///
@@ -66,8 +66,8 @@ fn of_jobs(
     tres: &str,
     snapshot: &Snapshot,
 ) -> Result<Vec<User>, ProgramError> {
-    let said = snapshot.ask(sacct::SPENT.0, &[sacct::SPENT.1, &which].concat())?;
-    let seconds = said.lines().filter_map(sacct::spent).map(|(user, seconds, given)| {
+    let said = snapshot.ask(past::SPENT.0, &[past::SPENT.1, &which].concat())?;
+    let seconds = said.lines().filter_map(past::spent).map(|(user, seconds, given)| {
         (user, given.of(tres).unwrap_or(0).saturating_mul(seconds).saturating_mul(factor))
     });
     Ok(by_user(seconds, 60_000))
