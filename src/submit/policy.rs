@@ -147,15 +147,8 @@ pub struct TypedLimit<'a> {
     pub of_job: Option<u64>,
 }
 
-/// The result for a submission or an update.
-#[derive(Debug, PartialEq, Eq)]
-#[must_use]
-pub enum Verdict<'a> {
-    /// It passes, with these additions.
-    Accept(Acceptance<'a>),
-    /// It is refused; the user gets the reason.
-    Refuse(Fault),
-}
+/// The result for a submission or an update: it passes with these additions, or the user gets the reason why not.
+pub type Verdict<'a> = Result<Acceptance<'a>, Box<Refusal>>;
 
 /// Values to write into an accepted request, and remarks about it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -182,8 +175,7 @@ pub struct Acceptance<'a> {
 /// Checks a submission. Total: any bytes give a verdict.
 pub fn judge<'a, A: Accounting>(request: &Request, policy: &'a Policy, accounting: &'a A) -> Verdict<'a> {
     let asked = Parsed::from(*request);
-    let case = Judgement::new(&asked, policy, accounting, None);
-    case.ruled().map_or_else(Verdict::Refuse, Verdict::Accept)
+    Judgement::new(&asked, policy, accounting, None).ruled()
 }
 
 /// Checks an update of a pending job. `update` has the user's changes, `existing` the current job.
@@ -199,8 +191,7 @@ pub fn judge_update<'a, A: Accounting>(
 ) -> Verdict<'a> {
     let existing = Parsed::from(existing.without_defaults());
     let after = update.after(&existing);
-    let case = Judgement::new(&after, policy, accounting, Some((update, &existing)));
-    case.ruled().map_or_else(Verdict::Refuse, Verdict::Accept)
+    Judgement::new(&after, policy, accounting, Some((update, &existing))).ruled()
 }
 
 /// The state for checking one request.

@@ -3,7 +3,7 @@
 //! This follows Slurm's src/common/slurm_opt.c and proc_args.c. It skips options that can't change gpushare's verdict.
 
 use gpushare::submit::grammar::Spelling;
-use gpushare::submit::request::{Amounts, Batch, Memory, Request};
+use gpushare::submit::request::{Batch, Memory, Request};
 
 use super::options::{Given, OptionError};
 use super::time;
@@ -33,7 +33,8 @@ pub struct Submission {
     said: Said,
     cpus_per_gpu: Option<u32>,
     mem_per_gpu: Option<u64>,
-    amounts: Amounts,
+    /// CPUs and memory.
+    amounts: Request<'static>,
     cpus_per_tres: Option<Vec<u8>>,
     mem_per_tres: Option<Vec<u8>>,
     counts: Counts,
@@ -81,7 +82,6 @@ impl Submission {
     /// The request, as the policy reads it.
     pub fn request(&self, spelling: Spelling, user_id: u32) -> Request<'_> {
         Request {
-            spelling,
             user_id,
             qos: self.qos.as_deref(),
             account: self.account.as_deref(),
@@ -102,7 +102,6 @@ impl Submission {
             ntasks_per_node: self.counts.tasks_per_node,
             nodes: self.nodes.as_deref(),
             excluded_nodes: self.excluded_nodes.as_deref(),
-            amounts: self.amounts,
             exclusive: self.exclusive,
             enforces_binding: self.enforces_binding == Some(true),
             batch: Some(Batch {
@@ -112,7 +111,8 @@ impl Submission {
                 time_limit: self.time_limit,
                 user_env: self.get_user_env || self.exports_some,
             }),
-            ..Request::new(spelling)
+            spelling,
+            ..self.amounts
         }
     }
 

@@ -139,7 +139,7 @@ impl Asking<'_> {
         let request = job.request(self.release.spelling(), self.user_id);
         let database = &self.database;
         let verdict = policy::judge(&request, &self.config.policy, &database);
-        matches!(verdict, policy::Verdict::Accept(_))
+        matches!(verdict, Ok(_))
     }
 
     /// The same of a small share.

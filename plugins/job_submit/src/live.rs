@@ -186,7 +186,7 @@ impl Live {
             file.young = Some(stamp);
             return;
         }
-        let found = Rules::load_with_text(&stamp.path);
+        let found = config::load(&stamp.path, Rules::parse);
         if Stamp::of(&file.slurm_conf) != stamp {
             return; // it changed while it was read
         }
@@ -211,7 +211,7 @@ impl File {
     fn choose(&mut self, path: &Path) -> Result<(InForce, Option<LastGood>), NoRules> {
         let copy = self.state.as_deref().map_or(Err(NoCopy::None), last_good::read);
         let before = copy.as_ref().ok().cloned();
-        let rules = last_good::choose(Rules::load_with_text(path), copy)?;
+        let rules = last_good::choose(config::load(path, Rules::parse), copy)?;
         match &rules {
             InForce::File(..) | InForce::Defaults(NoCopy::None) => self.complaint.clear(),
             InForce::Defaults(no_copy) => self.complain(format!("the defaults apply, because {no_copy}")),

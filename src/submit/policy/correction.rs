@@ -56,7 +56,7 @@ impl Correction {
     /// Sets some of the strings.
     pub(super) fn set(&mut self, fields: impl IntoIterator<Item = (Field, Vec<u8>)>) {
         for (field, text) in fields {
-            *self.string_mut(field) = Some(text);
+            *self.said.string_mut(field) = Some(text);
         }
     }
 
@@ -110,31 +110,39 @@ impl<A: Accounting> Judgement<'_, '_, A> {
     fn to_begin_with(&self, fault: &Refusal) -> Option<Correction> {
         match self.update {
             Some((update, _)) if update.job.len() <= QUOTED => {
-                let mut said = Correction::of(&update.request);
-                said.amounts = update.request.amounts;
+                let mut all = Correction::of(&update.request);
                 // Not every release takes an empty name for the default.
-                if let (Some([]), Ground::Qos(name)) = (said.qos.as_deref(), &fault.ground) {
-                    said.qos = Some(name.clone());
+                if let (Some([]), Ground::Qos(name)) = (all.said.qos.as_deref(), &fault.ground) {
+                    all.said.qos = Some(name.clone());
                 }
-                Some(said)
+                Some(all)
             }
             Some(_) => None,
             None => {
-                let mut all = Correction::of(self.request);
-                let asked = std::mem::take(&mut all.partition);
-                all.qos = None;
+                // CPUs and memory only if they must change.
+                let kept = Request {
+                    qos: None,
+                    account: self.request.account.filter(|_| matches!(fault.ground, Ground::Account { .. })),
+                    partition: None,
+                    reservation: None,
+                    min_cpus: None,
+                    cpus_per_node: None,
+                    ntasks_per_socket: None,
+                    memory: None,
+                    ..**self.request
+                };
+                let mut all = Correction::of(&kept);
                 match &fault.ground {
-                    Ground::Qos(name) => all.qos = Some(name.clone()),
+                    Ground::Qos(name) => all.said.qos = Some(name.clone()),
                     Ground::Partition(name) => {
-                        all.partition = asked.or_else(|| Some(name.clone()).filter(|name| !name.is_empty()));
+                        let judged = Some(name.as_slice()).filter(|name| !name.is_empty());
+                        all.said.partition = self.request.partition.or(judged).map(<[u8]>::to_vec);
                     }
                     Ground::Account { .. } | Ground::Site => {}
                 }
-                all.account = all.account.take().filter(|_| matches!(fault.ground, Ground::Account { .. }));
-                all.reservation = None;
                 if !mended("corrections-complete") {
-                    all.num_tasks = None;
-                    all.min_nodes = None;
+                    all.said.num_tasks = None;
+                    all.said.min_nodes = None;
                 }
                 Some(all)
             }
@@ -186,7 +194,7 @@ impl<A: Accounting> Judgement<'_, '_, A> {
             Rule::NotRestated => self.restate(wanted, under),
             Rule::QosList => {
                 let Ground::Qos(name) = &fault.ground else { return None };
-                wanted.qos = Some(name.clone());
+                wanted.said.qos = Some(name.clone());
                 Some(())
             }
             Rule::OptionInsideQos => self.take_apart(wanted),
@@ -196,13 +204,13 @@ impl<A: Accounting> Judgement<'_, '_, A> {
             | Rule::ShareReservation
             | Rule::WholeGpu => self.mend_share(wanted, fault),
             Rule::GpuMissing if fault.ground == Ground::Partition(Vec::new()) => {
-                wanted.partition = Some(b"NAME".to_vec());
+                wanted.said.partition = Some(b"NAME".to_vec());
                 Some(())
             }
             Rule::GpuMissing => self.add_gpus(wanted, fault.field, fault.count),
             Rule::TooManyCpus | Rule::TooMuchMemory => self.fit(wanted),
             Rule::TypeOfNone => {
-                let spelling = wanted.spelling;
+                let spelling = wanted.said.spelling;
                 let said = &mut wanted.said;
                 for text in [&mut said.cpus_per_tres, &mut said.mem_per_tres].into_iter().flatten() {
                     *text = untyped(text, spelling);
@@ -210,8 +218,8 @@ impl<A: Accounting> Judgement<'_, '_, A> {
                 Some(())
             }
             Rule::TooManyNodes => {
-                wanted.min_nodes = u32::try_from(fault.count).ok();
-                wanted.max_nodes = None;
+                wanted.said.min_nodes = u32::try_from(fault.count).ok();
+                wanted.said.max_nodes = None;
                 Some(())
             }
             Rule::TasksUneven => self.fill_nodes(wanted),
@@ -239,8 +247,8 @@ impl<A: Accounting> Judgement<'_, '_, A> {
         // Another fault may have had to be fixed as well.
         let names_alone = self.to_begin_with(fault).is_some_and(|asked| {
             let mut rest = wanted.clone();
-            rest.qos.clone_from(&asked.qos);
-            rest.partition.clone_from(&asked.partition);
+            rest.said.qos.clone_from(&asked.said.qos);
+            rest.said.partition.clone_from(&asked.said.partition);
             rest.open = Vec::new();
             rest == asked
         });
@@ -266,11 +274,11 @@ impl<A: Accounting> Judgement<'_, '_, A> {
             (Rule::ShareReservation, Offer::Reservations(parts)) => {
                 let name = parts.first()?.clone().into_bytes();
                 wanted.open.push((name.clone(), b"NAME".to_vec()));
-                wanted.reservation = Some(name);
+                wanted.said.reservation = Some(name);
                 return Some(());
             }
             (Rule::WholeGpu, _) if fault.ground == Ground::Partition(Vec::new()) => {
-                wanted.partition = Some(b"NAME".to_vec());
+                wanted.said.partition = Some(b"NAME".to_vec());
                 return Some(());
             }
             // The option would have to be removed.
@@ -322,11 +330,11 @@ impl<A: Accounting> Judgement<'_, '_, A> {
     /// Splits `--qos=NAME,--gres=gpu:2` into the options that were meant.
     fn take_apart(&self, wanted: &mut Correction) -> Option<()> {
         let (name, options) = taken_apart(Names::of(self.said().qos?))?;
-        wanted.qos = Some(name.to_vec());
+        wanted.said.qos = Some(name.to_vec());
         for option in options {
-            match meant(&option, wanted.spelling) {
+            match meant(&option, wanted.said.spelling) {
                 // Which of the two would apply depends on where each was given.
-                Some((field, _)) if wanted.string(field).is_some() => return None,
+                Some((field, _)) if wanted.said.string(field).is_some() => return None,
                 Some(string) => wanted.set([string]),
                 None if self.update.is_some() => return None,
                 None => wanted.options.push(option),

@@ -63,8 +63,8 @@ impl<A: Accounting> Judgement<'_, '_, A> {
         let fewest = request.min_nodes.unwrap_or(1).max(1);
         // With one on each node, the job would hardly be what its user wants.
         let each = (2..=each).rev().find(|each| tasks % each == 0 && tasks / each >= fewest)?;
-        wanted.ntasks_per_node = Some(u16::try_from(each).ok()?);
-        wanted.num_tasks = Some(tasks);
+        wanted.said.ntasks_per_node = Some(u16::try_from(each).ok()?);
+        wanted.said.num_tasks = Some(tasks);
         request.max_nodes.is_none_or(|most| most >= tasks / each).then_some(())
     }
 

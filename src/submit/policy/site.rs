@@ -47,9 +47,9 @@ impl<'a, A: Accounting> Judgement<'_, 'a, A> {
 
     /// Adds this many GPUs to those that a correction has.
     pub(super) fn add_gpus(&self, wanted: &mut Correction, field: Field, count: u64) -> Option<()> {
-        let gpus = merged::written(Gres { name: GPU, gres_type: None, count }, wanted.spelling);
+        let gpus = merged::written(Gres { name: GPU, gres_type: None, count }, wanted.said.spelling);
         let old = self.effective(wanted).string(field).copied().map(<[u8]>::to_vec);
-        *wanted.string_mut(field) = Some(merged::before(gpus, old.as_deref()));
+        *wanted.said.string_mut(field) = Some(merged::before(gpus, old.as_deref()));
         Some(())
     }
 
@@ -251,8 +251,7 @@ impl<'a, A: Accounting> Judgement<'_, 'a, A> {
         if let Some(throttle) = policy.of_qos(qos, |record| record.throttle)
             && let Some(array) = throttled(&batch, throttle.tasks, throttle.over_minutes)
         {
-            let (tasks, over_minutes) = (throttle.tasks, throttle.over_minutes);
-            remarks.push(Remark::Changed(Change::Throttle { qos: name(), array, tasks, over_minutes }));
+            remarks.push(Remark::Changed(Change::Throttle { qos: name(), array, throttle }));
         }
     }
 }

@@ -3,7 +3,7 @@
 //! The safe layer fills it from Slurm's `job_desc_msg_t`, tests fill it from text. C strings are bytes: nothing here
 //! assumes UTF-8, a length, or that a Slurm command rather than a REST client wrote them.
 
-use super::{Amounts, Field};
+use super::{Field, Memory};
 use crate::submit::grammar::Spelling;
 
 /// Declares the structure, and what is done with all of its members.
@@ -19,8 +19,6 @@ macro_rules! description {
             $($(#[$of_text])* pub $text: Option<T>,)*
             $($(#[$of_number])* pub $number: Option<$type>,)*
             $($(#[$of_job])* pub $fixed: $kind,)*
-            /// CPUs and memory.
-            pub amounts: Amounts,
             /// `--exclusive`: the whole node, and so all its GPUs.
             pub exclusive: bool,
             /// Whether an update releases a held job.
@@ -43,6 +41,13 @@ macro_rules! description {
                 match field { $($(Field::$field => &mut self.$text,)?)* }
             }
 
+            /// Where the job is charged and runs, with the keys.
+            pub fn places(&self) -> [(&'static str, Option<&T>); 4] {
+                let (qos, account) = (self.qos.as_ref(), self.account.as_ref());
+                let (partition, reservation) = (self.partition.as_ref(), self.reservation.as_ref());
+                [("qos", qos), ("account", account), ("partition", partition), ("reservation", reservation)]
+            }
+
             /// All texts.
             pub fn texts(&self) -> impl Iterator<Item = Option<&T>> {
                 [$(self.$text.as_ref()),*].into_iter()
@@ -57,7 +62,6 @@ macro_rules! description {
                     $($text: self.$text.clone().or_else(|| existing.$text.clone()),)*
                     $($number: self.$number.or(existing.$number),)*
                     $($fixed: existing.$fixed,)*
-                    amounts: self.amounts.over(&existing.amounts),
                     exclusive: self.exclusive || existing.exclusive,
                     releases: self.releases,
                     starts_again: self.starts_again,
@@ -73,7 +77,6 @@ macro_rules! description {
                     $($text: self.$text.as_deref(),)*
                     $($number: self.$number,)*
                     $($fixed: self.$fixed,)*
-                    amounts: self.amounts,
                     exclusive: self.exclusive,
                     releases: self.releases,
                     starts_again: self.starts_again,
@@ -139,6 +142,14 @@ description! {
         sockets_per_node: u16,
         /// `--ntasks-per-node`
         ntasks_per_node: u16,
+        /// CPUs of the whole job: tasks times CPUs, as sbatch sends them; in an update, `NumCPUs`.
+        min_cpus: u32,
+        /// `--mincpus`
+        cpus_per_node: u16,
+        /// `--ntasks-per-socket`
+        ntasks_per_socket: u16,
+        /// `--mem` or `--mem-per-cpu`
+        memory: Memory,
     }
     of_the_job {
         /// How the receiving Slurm spells GRES in the strings.
@@ -191,7 +202,7 @@ impl<'a> Request<'a> {
     /// A string that is longer than Slurm accepts, if there is one.
     pub fn overlong(&self) -> Option<&'a [u8]> {
         let strings = Field::ALL.iter().map(|field| self.string(*field).copied());
-        let names = [self.qos, self.account, self.partition, self.reservation];
+        let names = self.places().map(|(_, name)| name.copied());
         strings.chain(names).flatten().find(|text| text.len() > LONGEST)
     }
 
@@ -220,7 +231,7 @@ impl<'a> Request<'a> {
     /// Whether an update changes anything that a rule checks: holding, releasing or changing the priority doesn't.
     pub fn touches_rules(&self) -> bool {
         let strings = Field::ALL.iter().any(|field| self.string(*field).is_some());
-        let names = [self.qos, self.account, self.partition, self.reservation].iter().any(Option::is_some);
+        let names = self.places().iter().any(|(_, name)| name.is_some());
         let nodes = [self.min_nodes, self.max_nodes, self.num_tasks].iter().any(Option::is_some);
         let tasks = self.ntasks_per_node.is_some() || self.ntasks_per_tres.is_some();
         strings || names || nodes || tasks || self.exclusive
@@ -228,8 +239,9 @@ impl<'a> Request<'a> {
 
     /// Whether an update changes CPUs or memory.
     pub fn touches_amounts(&self) -> bool {
-        let numbers = [self.cpus_per_task, self.ntasks_per_node, self.sockets_per_node];
-        self.amounts != Amounts::default() || numbers.iter().any(Option::is_some)
+        let of_node = [self.cpus_per_task, self.ntasks_per_node, self.sockets_per_node, self.cpus_per_node];
+        let said = of_node.iter().any(Option::is_some) || self.ntasks_per_socket.is_some();
+        said || self.min_cpus.is_some() || self.memory.is_some()
     }
 
     /// Tasks for each GPU; 0 if not requested.

@@ -93,7 +93,7 @@ impl Existing {
         let job = self.description();
         let mut request = request_of(job);
         if job.bitflags & slurm_sys::JOB_NAMES_MEMORY == 0 {
-            request.amounts.memory = None;
+            request.memory = None;
         }
         request
     }
