@@ -19,7 +19,6 @@ use crate::word::Word;
 
 mod keys;
 mod memory;
-mod partitions;
 mod per_gpu;
 mod qos;
 
@@ -104,7 +103,9 @@ impl Section for Draft {
                 if key == Record::Partition.key() {
                     records.push(PartitionRecord::default());
                 }
-                records.last_mut().map_or(Ok(()), |record| Key::take_of(partitions::KEYS, record, key, value))
+                records
+                    .last_mut()
+                    .map_or(Ok(()), |record| Key::take_of(keys::OF_PARTITIONS, record, key, value))
             }
             Some(Record::Node) => self.nodes.take(SIZES, key, value),
         }
@@ -146,7 +147,7 @@ impl Draft {
         shares.nodes = nodes.into_iter().map(|(names, sizes)| sizes.gpus(names, by_memory)).collect();
         let sizes = || {
             let taking = shares.nodes.iter().chain([&shares.elsewhere]).filter(|line| line.units.is_some());
-            taking.map(LargestGpu::sizes)
+            taking.map(|line| (line.units, &line.types, line.mem_per_unit))
         };
         shares.most = sizes().filter_map(|(units, ..)| units).max();
         let differ = sizes().min() != sizes().max();

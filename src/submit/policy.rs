@@ -43,7 +43,7 @@ pub use per_gpu::{Amount, Caps, DefaultMemory, PerGpu};
 pub use refusal::{
     Because, Change, Command, Correction, Ground, Offer, QUOTED, Refusal, Remark, Rule, Trait,
 };
-use refusal::{Fault, shortened};
+use refusal::{Fault, plain, shortened};
 pub use rules::{
     Exempt, ForeignTypes, Governed, GovernedAccounts, GovernedGres, LimitAdvice, Mode, PartitionRecord,
     Policy, QosRecord, ShareGres, ShareRules, Throttle,

@@ -10,12 +10,10 @@ use crate::submit::grammar::{self, Gres, Token};
 
 pub(crate) mod array;
 mod description;
-mod memory;
 mod names;
 pub(crate) mod option;
 
-pub use description::{Batch, Description, LONGEST, Request};
-pub use memory::Memory;
+pub use description::{Batch, Description, LONGEST, Memory, Request};
 pub use names::{Names, Partitions, Qos, taking_jobs};
 
 crate::names! {
@@ -74,16 +72,12 @@ impl<'a> From<Request<'a>> for Parsed<'a> {
     fn from(request: Request<'a>) -> Self {
         let mut parts = Vec::new();
         for field in Field::ALL {
-            read(&request, field, &mut parts);
+            let Some(text) = request.string(field) else { continue };
+            let tokens = grammar::tokens(text, request.spelling);
+            parts.extend(tokens.map(|(text, token)| Part { field, text, token }));
         }
         Parsed { request, parts }
     }
-}
-
-fn read<'a>(request: &Request<'a>, field: Field, parts: &mut Vec<Part<'a>>) {
-    let Some(text) = request.string(field) else { return };
-    let tokens = grammar::tokens(text, request.spelling);
-    parts.extend(tokens.map(|(text, token)| Part { field, text, token }));
 }
 
 impl<'a> Parsed<'a> {

@@ -5,10 +5,9 @@
 //! fault, checks the result, and fixes the next fault, until none is left. If a fault can't be fixed, there is no
 //! correction.
 
-use super::under::Under;
 use super::{
     Accounting, Correction, Fault, Field, GPU, Gres, Ground, Judgement, Names, Offer, QUOTED, Refusal,
-    Request, Rule, Update, merged,
+    Request, Rule, Under, Update, merged,
 };
 use crate::mend::mended;
 use crate::submit::grammar::{Spelling, Token, tokens};
@@ -179,19 +178,21 @@ impl<A: Accounting> Judgement<'_, '_, A> {
             Ground::Account { .. } => Some(Under::Account),
             Ground::Site => None,
         };
+        let before = wanted.clone();
+        let request = &self.effective(&before);
         match fault.rule {
             Rule::NtasksPerGpuAlone
                 if fault.ground == Ground::Site || under.is_some_and(|under| !self.wants_types(under)) =>
             {
-                self.add_gpus(wanted, Field::Job, fault.count)
+                add_gpus(request, wanted, Field::Job, fault.count)
             }
             Rule::TypeMissing
             | Rule::TypeUnknown
             | Rule::TypeForeign
             | Rule::Unreadable
             | Rule::ShareUncounted
-            | Rule::NtasksPerGpuAlone => self.retype(wanted, under?),
-            Rule::NotRestated => self.restate(wanted, under),
+            | Rule::NtasksPerGpuAlone => self.retype(request, wanted, under?),
+            Rule::NotRestated => self.restate(request, wanted, under),
             Rule::QosList => {
                 let Ground::Qos(name) = &fault.ground else { return None };
                 wanted.said.qos = Some(name.clone());
@@ -202,13 +203,13 @@ impl<A: Accounting> Judgement<'_, '_, A> {
             | Rule::ShareSize
             | Rule::ShareMemory
             | Rule::ShareReservation
-            | Rule::WholeGpu => self.mend_share(wanted, fault),
+            | Rule::WholeGpu => self.mend_share(request, wanted, fault),
             Rule::GpuMissing if fault.ground == Ground::Partition(Vec::new()) => {
                 wanted.said.partition = Some(b"NAME".to_vec());
                 Some(())
             }
-            Rule::GpuMissing => self.add_gpus(wanted, fault.field, fault.count),
-            Rule::TooManyCpus | Rule::TooMuchMemory => self.fit(wanted),
+            Rule::GpuMissing => add_gpus(request, wanted, fault.field, fault.count),
+            Rule::TooManyCpus | Rule::TooMuchMemory => self.fit(request, wanted),
             Rule::TypeOfNone => {
                 let spelling = wanted.said.spelling;
                 let said = &mut wanted.said;
@@ -222,7 +223,7 @@ impl<A: Accounting> Judgement<'_, '_, A> {
                 wanted.said.max_nodes = None;
                 Some(())
             }
-            Rule::TasksUneven => self.fill_nodes(wanted),
+            Rule::TasksUneven => self.fill_nodes(request, wanted),
             Rule::NotAlone if fault.field == Field::Task => None,
             Rule::NotAlone => {
                 *wanted = wanted.names_and_gpus();
@@ -269,7 +270,7 @@ impl<A: Accounting> Judgement<'_, '_, A> {
     }
 
     /// Makes a share of an allowed size, counted per node, in a reservation that may have shares.
-    fn mend_share(&self, wanted: &mut Correction, fault: &Refusal) -> Option<()> {
+    fn mend_share(&self, request: &Parsed, wanted: &mut Correction, fault: &Refusal) -> Option<()> {
         let units = match (fault.rule, &fault.offer) {
             (Rule::ShareReservation, Offer::Reservations(parts)) => {
                 let name = parts.first()?.clone().into_bytes();
@@ -306,8 +307,6 @@ impl<A: Accounting> Judgement<'_, '_, A> {
             Token::Cpus(_) | Token::Other => true,
             Token::Unrecognised(_) => false,
         };
-        let said = wanted.clone();
-        let request = self.effective(&said);
         let gres_type = request.names(|gres| gres.name == fault.gres).and_then(|(_, gres)| gres.gres_type);
         let share = Gres {
             name: &fault.gres,
@@ -342,6 +341,13 @@ impl<A: Accounting> Judgement<'_, '_, A> {
         }
         Some(())
     }
+}
+
+/// Adds this many GPUs to those that a correction has.
+fn add_gpus(request: &Parsed, wanted: &mut Correction, field: Field, count: u64) -> Option<()> {
+    let gpus = merged::written(Gres { name: GPU, gres_type: None, count }, request.spelling);
+    wanted.set([(field, merged::before(gpus, request.string(field).copied()))]);
+    Some(())
 }
 
 /// The tokens of a string without their types.

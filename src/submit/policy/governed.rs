@@ -2,11 +2,9 @@
 
 use std::cmp::Ordering;
 
-use super::refusal::plain;
-use super::under::Under;
 use super::{
     Accounting, Fault, ForeignTypes, GPU, Governed, Ground, Judgement, Offer, Policy, Rule, TypedLimit,
-    shortened,
+    Under, plain, shortened,
 };
 use crate::mend::mended;
 use crate::submit::grammar::{Gres, Spelling, Token};

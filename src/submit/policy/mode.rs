@@ -1,12 +1,10 @@
 //! The consequence of a fault: exemptions, modes, and the type that `Mode=default` fills in.
 
 use super::merged::written;
-use super::refusal::plain;
 use super::retype::filled;
-use super::under::Under;
 use super::{
     Accounting, Because, Change, Command, Fault, GPU, Ground, Judgement, LimitAdvice, Mode, Owner, Refusal,
-    Remark, Rule, Ruling, Trait,
+    Remark, Rule, Ruling, Trait, Under, plain,
 };
 use crate::mend::mended;
 use crate::submit::grammar::Gres;

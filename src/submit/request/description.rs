@@ -3,7 +3,7 @@
 //! The safe layer fills it from Slurm's `job_desc_msg_t`, tests fill it from text. C strings are bytes: nothing here
 //! assumes UTF-8, a length, or that a Slurm command rather than a REST client wrote them.
 
-use super::{Field, Memory};
+use super::{Field, Partitions};
 use crate::submit::grammar::Spelling;
 
 /// Declares the structure, and what is done with all of its members.
@@ -21,11 +21,6 @@ macro_rules! description {
             $($(#[$of_job])* pub $fixed: $kind,)*
             /// `--exclusive`: the whole node, and so all its GPUs.
             pub exclusive: bool,
-            /// Whether an update releases a held job.
-            pub releases: bool,
-            /// `--requeue` is set: the job starts again after a preemption, after its node fails, or when its user
-            /// requeues it.
-            pub starts_again: bool,
             /// The options that only batch jobs have; `None` for an interactive job.
             pub batch: Option<Batch<T>>,
         }
@@ -63,8 +58,6 @@ macro_rules! description {
                     $($number: self.$number.or(existing.$number),)*
                     $($fixed: existing.$fixed,)*
                     exclusive: self.exclusive || existing.exclusive,
-                    releases: self.releases,
-                    starts_again: self.starts_again,
                     batch: existing.batch.clone(),
                 }
             }
@@ -78,8 +71,6 @@ macro_rules! description {
                     $($number: self.$number,)*
                     $($fixed: self.$fixed,)*
                     exclusive: self.exclusive,
-                    releases: self.releases,
-                    starts_again: self.starts_again,
                     batch: None,
                 }
             }
@@ -167,6 +158,11 @@ description! {
         /// Whether it is the job of a crontab line (`scrontab`), which slurmctld starts again and again without asking
         /// plugins.
         recurs: bool,
+        /// Whether an update releases a held job.
+        releases: bool,
+        /// `--requeue` is set: the job starts again after a preemption, after its node fails, or when its user
+        /// requeues it.
+        starts_again: bool,
     }
 }
 
@@ -187,6 +183,29 @@ pub struct Batch<T> {
     /// Whether slurmd gets the variables from the user's login shell: for `--get-user-env`, `--export` with names or
     /// `NONE`, and scrontab.
     pub user_env: bool,
+}
+
+/// Memory in MiB.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Memory {
+    /// `--mem`; 0 means all of a node's memory.
+    PerNode(u64),
+    /// `--mem-per-cpu`
+    PerCpu(u64),
+}
+
+/// The flag with which Slurm marks memory for each CPU (slurm.h, `MEM_PER_CPU`).
+const PER_CPU: u64 = 1 << 63;
+
+impl Memory {
+    /// From Slurm's number. Slurm treats `--mem-per-cpu=0` as `--mem=0`.
+    pub const fn of(number: u64) -> Memory {
+        match number & !PER_CPU {
+            0 => Memory::PerNode(0),
+            of_cpu if number & PER_CPU != 0 => Memory::PerCpu(of_cpu),
+            of_node => Memory::PerNode(of_node),
+        }
+    }
 }
 
 /// Longest string of a submission that Slurm accepts (`_test_job_desc_fields` in src/slurmctld/job_mgr.c). Slurm checks
@@ -224,8 +243,7 @@ impl<'a> Request<'a> {
 
     /// Whether Slurm will take the partition from the job's reservation; that partition is unknown here.
     pub fn partition_is_the_reservations(&self) -> bool {
-        let named = |name: Option<&[u8]>| name.is_some_and(|name| !name.is_empty());
-        !named(self.partition) && named(self.reservation)
+        matches!(self.partitions(), Partitions::OfReservation)
     }
 
     /// Whether an update changes anything that a rule checks: holding, releasing or changing the priority doesn't.

@@ -175,7 +175,7 @@ impl Known {
     pub fn is_like(&mut self, update: &Submission, record: &Record) -> bool {
         // SAFETY: the promise of `Record::new`.
         let shows_like = |shown: &mut Shown| unsafe { shown.is_like(record.0.as_ptr()) };
-        self.command.as_ref().is_some_and(|word| update.is_command(word)) && shows_like(&mut self.shown)
+        self.command.as_ref().is_some_and(|word| update.has_note(word)) && shows_like(&mut self.shown)
     }
 
     /// The record.

@@ -8,9 +8,8 @@
 use std::cell::RefCell;
 
 use super::super::governed::invented;
-use super::super::refusal::plain;
 use super::super::{
-    Accounting, Amount, Correction, DefaultMemory, Fault, GPU, Ground, Judgement, Offer, PerGpu, Rule,
+    Accounting, Amount, Correction, DefaultMemory, Fault, GPU, Ground, Judgement, Offer, PerGpu, Rule, plain,
     shortened,
 };
 use super::load::{Excess, Load};
@@ -141,10 +140,8 @@ impl<'r, A: Accounting> Judgement<'r, '_, A> {
     }
 
     /// Replaces what is too much by what is allowed.
-    pub(in super::super) fn fit(&self, wanted: &mut Correction) -> Option<()> {
-        let before = wanted.clone();
-        let request = self.effective(&before);
-        let load = Load::of(&request, self.policy)?;
+    pub(in super::super) fn fit(&self, request: &Parsed, wanted: &mut Correction) -> Option<()> {
+        let load = Load::of(request, self.policy)?;
         load.fit(&self.excess(&load)?.1, &mut wanted.said)
     }
 }
