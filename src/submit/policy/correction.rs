@@ -229,8 +229,11 @@ impl<A: Accounting> Judgement<'_, '_, A> {
                 *wanted = wanted.names_and_gpus();
                 Some(())
             }
+            Rule::GpuUncounted => {
+                let fault = self.share_instead(request, under?)?;
+                self.mend_share(request, wanted, &fault)
+            }
             Rule::TooLong
-            | Rule::GpuUncounted
             | Rule::TooMuchAtOnce
             | Rule::ShareFixed
             | Rule::TypeResembles
@@ -324,6 +327,26 @@ impl<A: Accounting> Judgement<'_, '_, A> {
             }
         }
         Some(())
+    }
+
+    /// Where a QOS counts only shares, the fault of a GPU in a partition for shares only, with the largest share of
+    /// which the job may have one on each node. `None` if it is unknown how large a share can be.
+    fn share_instead(&self, request: &Parsed, under: Under<A::Qos>) -> Option<Fault> {
+        let Under::Qos(qos) = under else { return None };
+        let share = self.policy.share_counted(self.accounting, qos)?;
+        let of_types = self.accounting.typed_limits(qos, share).filter_map(|limit| limit.count).max();
+        let most = self.accounting.limit_on_all(qos, share).flatten().into_iter().chain(of_types).min()?;
+        let each = most.checked_div(request.times(Field::Node))?;
+        let rules = &self.policy.shares;
+        let size = if rules.sizes.is_empty() {
+            let of_gpu = rules.most.filter(|_| share == self.policy.share_gres.0.as_bytes());
+            of_gpu.map(|units| units.min(each))
+        } else {
+            rules.sizes.iter().copied().filter(|size| *size <= each).max()
+        };
+        let size = size.filter(|size| *size > 0)?;
+        let fault = self.ground_refusal(Rule::WholeGpu, under).gres(share.to_vec());
+        Some(fault.offer(Offer::Sizes(vec![size])))
     }
 
     /// Splits `--qos=NAME,--gres=gpu:2` into the options that were meant.
