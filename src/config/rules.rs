@@ -162,8 +162,9 @@ impl Draft {
         let of_partitions = || policy.partition_records.iter().any(|record| record.caps.any());
         policy.has_caps =
             policy.caps.any() || of_partitions() || policy.records.iter().any(|record| record.caps.any());
-        if !has_gres && mended("shares-governed") {
-            policy.gres.add(&policy.share_gres.0);
+        let share = &policy.share_gres.0;
+        if !has_gres && mended("shares-governed") && !policy.gres.has(share.as_bytes()) {
+            policy.gres.0.push(share.clone());
         }
         policy.types = sorted(std::mem::take(&mut policy.types).into_iter(), Ord::cmp);
         policy.types.dedup();

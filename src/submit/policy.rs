@@ -173,6 +173,9 @@ pub struct Acceptance<'a> {
 }
 
 /// Checks a submission. Total: any bytes give a verdict.
+///
+/// # Errors
+/// It is refused.
 pub fn judge<'a, A: Accounting>(request: &Request, policy: &'a Policy, accounting: &'a A) -> Verdict<'a> {
     let asked = Parsed::from(*request);
     Judgement::new(&asked, policy, accounting, None).ruled()
@@ -183,6 +186,9 @@ pub fn judge<'a, A: Accounting>(request: &Request, policy: &'a Policy, accountin
 /// Slurm shows a plugin less than it keeps of a job: not the tasks per GPU, and in some releases a GPU request survives
 /// when its strings are emptied. So a job can move into a governed QOS only if the same command names its GPUs: then
 /// Slurm makes the request anew, or refuses the update itself.
+///
+/// # Errors
+/// It is refused.
 pub fn judge_update<'a, A: Accounting>(
     update: &Update,
     existing: &Request,

@@ -39,11 +39,7 @@ impl Who {
         let cache = Cache::new();
         let accounting = &cache;
         let owner = accounting.owner(request);
-        let default_qos = match request.qos {
-            None => accounting.default_qos(request),
-            Some(_) => DefaultQos::None,
-        };
-        let default_qos = match default_qos {
+        let default_qos = || match accounting.default_qos(request) {
             DefaultQos::One(qos) => Some(accounting.name(qos)),
             DefaultQos::None | DefaultQos::OneOf(_) => None,
         };
@@ -51,7 +47,7 @@ impl Who {
         let texts = [
             (Key::User, owner.map(|owner| owner.user)),
             (Key::Account, owner.map(|owner| owner.account).or(request.account)),
-            (Key::Qos, request.qos.or(default_qos)),
+            (Key::Qos, request.qos.or_else(default_qos)),
             (Key::Partition, request.partition.or_else(default_partition)),
             (Key::Name, name),
         ];

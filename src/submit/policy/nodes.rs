@@ -221,14 +221,8 @@ impl<A: Accounting> Judgement<'_, '_, A> {
             };
             let offer = Some((self.written(gres_type), Some(most))).filter(|_| most > 0);
             let offer = Offer::OfQos(offer.into_iter().collect());
-            let denied = self.accounting.denies_on_limit(qos);
-            Some(
-                refusal
-                    .asked(plain(Gres { count: wanted, ..gres }))
-                    .count(wanted)
-                    .offer(offer)
-                    .denied(denied),
-            )
+            let refusal = refusal.denied(self.accounting.denies_on_limit(qos)).offer(offer);
+            Some(refusal.asked(plain(Gres { count: wanted, ..gres })).count(wanted))
         })
     }
 

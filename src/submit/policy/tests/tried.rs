@@ -278,10 +278,7 @@ proptest! {
         let said = Request { user_id: 0, exclusive: false, ntasks_per_tres: None, ..asked(&change) };
         let judged = |said: Request, others: &[&'static str], job: &str| {
             let update = Update { job: job.as_bytes(), array: job == "12", request: said.into(), anew: true, others };
-            match judge_update(&update, &existing, &policy, &TABLE) {
-                Err(refusal) => Some(refusal),
-                Ok(_) => None,
-            }
+            judge_update(&update, &existing, &policy, &TABLE).err()
         };
         let mut others = others_of(&said);
         others.extend(more);
