@@ -138,8 +138,7 @@ impl Asking<'_> {
         let Ok(job) = read.and_then(|(given, _)| Submission::new(&given, self.release)) else { return false };
         let request = job.request(self.release.spelling(), self.user_id);
         let database = &self.database;
-        let verdict = policy::judge(&request, &self.config.policy, &database);
-        matches!(verdict, Ok(_))
+        policy::judge(&request, &self.config.policy, &database).is_ok()
     }
 
     /// The same of a small share.

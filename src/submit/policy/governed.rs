@@ -37,9 +37,10 @@ impl Policy {
             all || accounting.typed_limits(qos, gres).any(|limit| some(limit.count))
         };
         let deny = self.foreign_types == ForeignTypes::Deny && self.gres.has(GPU);
-        let counted = |name: &&[u8]| self.gres.has(name) && allows(name);
-        let share = self.share_names().filter(|_| deny && mended("whole-gpus-under-shares")).find(counted);
-        share.filter(|_| !limits(GPU))
+        if !deny || !mended("whole-gpus-under-shares") {
+            return None;
+        }
+        self.share_names().find(|name| self.gres.has(name) && allows(name)).filter(|_| !limits(GPU))
     }
 }
 
