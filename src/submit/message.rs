@@ -5,9 +5,7 @@
 
 use std::fmt::Write;
 
-use crate::submit::policy::{
-    Amount, Because, Change, Command, Ground, Offer, Refusal, Remark, Rule, Throttle, Trait,
-};
+use crate::submit::policy::{Amount, Because, Change, Command, Ground, Offer, Refusal, Remark, Rule, Trait};
 use crate::submit::request::{Field, LONGEST};
 use crate::text::quantity::size;
 use crate::text::shown::shown;
@@ -281,7 +279,7 @@ fn changed(change: &Change) -> String {
         Change::Append { qos } => {
             format!("jobs of QOS '{}' may start again: --open-mode=append was set", shown(qos))
         }
-        Change::Throttle { qos, array, throttle: Throttle { tasks, over_minutes } } => {
+        Change::Throttle { qos, array, tasks, over_minutes } => {
             let (hours, minutes) = (over_minutes / 60, over_minutes % 60);
             format!(
                 "QOS '{}' runs at most {tasks} array tasks longer than {hours}:{minutes:02} hours at once: \

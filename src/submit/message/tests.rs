@@ -48,11 +48,7 @@ fn a_share_larger_than_a_gpu_is_not_told_of_sizes() {
 #[test]
 fn what_was_changed_is_said() {
     let qos = b"savio_lowprio".to_vec();
-    let change = Change::Throttle {
-        qos,
-        array: b"0-127%8".to_vec(),
-        throttle: Throttle { tasks: 8, over_minutes: 120 },
-    };
+    let change = Change::Throttle { qos, array: b"0-127%8".to_vec(), tasks: 8, over_minutes: 120 };
     assert_eq!(
         remark(&Remark::Changed(change)).unwrap(),
         "gpushare: QOS 'savio_lowprio' runs at most 8 array tasks longer than 2:00 hours at once: \

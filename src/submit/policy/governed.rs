@@ -25,8 +25,8 @@ impl Policy {
         }
     }
 
-    /// The share of which a QOS allows a number at once, if it has no limit on GPUs: then whole GPUs would come on top of
-    /// what it allows.
+    /// The share of which a QOS allows a number at once, if it has no limit on GPUs: then whole GPUs would come on top
+    /// of what it allows.
     pub(super) fn share_counted<A: Accounting>(&self, accounting: &A, qos: A::Qos) -> Option<&[u8]> {
         let limits =
             |gres| accounting.limits_all(qos, gres) || accounting.typed_limits(qos, gres).next().is_some();

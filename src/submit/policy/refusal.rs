@@ -1,6 +1,6 @@
 //! Why a request is refused or was changed: data for the message and the log, without wording.
 
-use super::{Amount, PerGpu, Throttle};
+use super::{Amount, PerGpu};
 use crate::submit::grammar::{self, Gres, Spelling};
 use crate::submit::request::{Description, Field};
 
@@ -247,8 +247,10 @@ pub enum Change {
         qos: Vec<u8>,
         /// The new `--array`.
         array: Vec<u8>,
-        /// How many run at once, and of which jobs.
-        throttle: Throttle,
+        /// The number of tasks at once.
+        tasks: u32,
+        /// It applies to jobs with a longer time limit than this.
+        over_minutes: u32,
     },
     /// GS156: a share that was requested by its memory.
     Share {

@@ -242,7 +242,8 @@ impl<'a, A: Accounting> Judgement<'_, 'a, A> {
         if let Some(throttle) = policy.of_qos(qos, |record| record.throttle)
             && let Some(array) = throttled(&batch, throttle.tasks, throttle.over_minutes)
         {
-            remarks.push(Remark::Changed(Change::Throttle { qos: name(), array, throttle }));
+            let (tasks, over_minutes) = (throttle.tasks, throttle.over_minutes);
+            remarks.push(Remark::Changed(Change::Throttle { qos: name(), array, tasks, over_minutes }));
         }
     }
 }

@@ -3,7 +3,7 @@
 //! The safe layer fills it from Slurm's `job_desc_msg_t`, tests fill it from text. C strings are bytes: nothing here
 //! assumes UTF-8, a length, or that a Slurm command rather than a REST client wrote them.
 
-use super::{Field, Partitions};
+use super::Field;
 use crate::submit::grammar::Spelling;
 
 /// Declares the structure, and what is done with all of its members.
@@ -239,11 +239,6 @@ impl<'a> Request<'a> {
             mem_per_tres: self.mem_per_tres.filter(|text| !is_default(text)),
             ..*self
         }
-    }
-
-    /// Whether Slurm will take the partition from the job's reservation; that partition is unknown here.
-    pub fn partition_is_the_reservations(&self) -> bool {
-        matches!(self.partitions(), Partitions::OfReservation)
     }
 
     /// Whether an update changes anything that a rule checks: holding, releasing or changing the priority doesn't.
