@@ -189,14 +189,18 @@ fn fault(refusal: &Refusal) -> String {
 /// More CPUs or memory than the job's GPUs allow.
 fn too_much(refusal: &Refusal, whose: &str, asked: &str) -> String {
     let Offer::PerGpu { amount, wanted, .. } = &refusal.offer else { return String::new() };
-    let (what, all) = match amount {
-        Amount::Cpus => ("CPUs", "all CPUs of its nodes, because of --gres-flags=enforce-binding"),
-        Amount::Memory => ("of memory", "all memory of its nodes"),
+    let wanted = match (wanted, amount) {
+        (Some(wanted), _) => format!("requests {}", amount_of(*amount, *wanted)),
+        (None, Amount::Cpus) => {
+            "would get all CPUs of its nodes, because of --gres-flags=enforce-binding".to_owned()
+        }
+        (None, Amount::Memory) => "would get all memory of its nodes".to_owned(),
     };
-    let wanted = wanted.map(|wanted| format!("requests {}", amount_of(*amount, wanted)));
-    let wanted = wanted.unwrap_or_else(|| format!("would get {all}"));
     let most = amount_of(*amount, refusal.count);
-    format!("{whose} allows at most {most} {what} with '{asked}'; the job {wanted}")
+    match amount {
+        Amount::Cpus => format!("{whose} allows at most {most} CPUs with '{asked}'; the job {wanted}"),
+        Amount::Memory => format!("{whose} allows at most {most} of memory with '{asked}'; the job {wanted}"),
+    }
 }
 
 /// A number of CPUs, or memory.
@@ -265,13 +269,16 @@ fn limit(gres_type: &[u8], count: Option<u64>) -> String {
 
 fn changed(change: &Change) -> String {
     match change {
+        Change::Type { qos, asked, given, .. } if asked.is_empty() => {
+            format!("QOS '{}' requires a GPU type; '{}' was added", shown(qos), shown(given))
+        }
         Change::Type { qos, asked, given, .. } => {
-            let (qos, asked, given) = (shown(qos), shown(asked), shown(given));
-            let how = match asked.as_str() {
-                "" => format!("'{given}' was added"),
-                _ => format!("'{asked}' was changed to '{given}'"),
-            };
-            format!("QOS '{qos}' requires a GPU type; {how}")
+            format!(
+                "QOS '{}' requires a GPU type; '{}' was changed to '{}'",
+                shown(qos),
+                shown(asked),
+                shown(given)
+            )
         }
         Change::Requeue { qos } => {
             format!("jobs of QOS '{}' may be preempted: --requeue was set", shown(qos))
