@@ -2,14 +2,8 @@
 
 use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::{self, Read, Write};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::Path;
-
-/// The user as whom this process acts.
-#[doc(alias = "geteuid")]
-pub fn user_id() -> Option<u32> {
-    Path::new("/proc/self").metadata().ok().map(|process| process.uid())
-}
 
 /// The content of a regular file, up to `longest` bytes; `None` for anything else.
 ///

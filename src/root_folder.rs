@@ -5,8 +5,6 @@ use std::io;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-use crate::root_file::user_id;
-
 crate::errors! {
     /// Why a directory can't be used.
     #[derive(Debug)]
@@ -14,6 +12,12 @@ crate::errors! {
         Io(path: PathBuf, error: io::Error) => "directory {}: {error}", path.display();
         Unsafe(path: PathBuf) => "{} must be a directory that only root can change", path.display();
     }
+}
+
+/// The user as whom this process acts.
+#[doc(alias = "geteuid")]
+pub fn user_id() -> Option<u32> {
+    Path::new("/proc/self").metadata().ok().map(|process| process.uid())
 }
 
 /// Makes a directory that all users can read and only its owner can change, or checks an existing one.

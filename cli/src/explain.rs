@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, FromArgMatches, ValueHint};
 use gpushare::submit::message;
-use gpushare::submit::policy::{self, Change, Remark, Verdict};
+use gpushare::submit::policy::{self, Change, Remark};
 
 mod error;
 pub mod job;
@@ -181,7 +181,7 @@ fn judge(words: &[Vec<u8>], user: Option<&str>, conf: Option<&Path>) -> Result<A
     let partitions = database.taking_jobs(&request);
     request.partition = partitions.as_deref().or(request.partition);
     Ok(match policy::judge(&request, &policy, &&database) {
-        Verdict::Accept(acceptance) => {
+        Ok(acceptance) => {
             // slurmctld checks the request that the plugin leaves.
             let mut request = request;
             for remark in &acceptance.remarks {
@@ -216,7 +216,7 @@ fn judge(words: &[Vec<u8>], user: Option<&str>, conf: Option<&Path>) -> Result<A
             notes.extend(outlook::plugins(settings));
             wording::accepted((&request, &policy, &database, &acceptance), refused, &notes)
         }
-        Verdict::Refuse(refusal) => {
+        Err(refusal) => {
             let text = message::refusal(&refusal) + "\n" + &notes(&outlook::plugins(settings));
             Answer { text, status: 1 }
         }

@@ -67,30 +67,23 @@ impl Nodes {
 }
 
 /// What has been read so far.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Draft {
     all: NodeConfig,
     lines: NodeLines<NodeConfig>,
 }
 
-impl Default for Draft {
-    fn default() -> Self {
-        Draft { all: NodeConfig::default(), lines: NodeLines::new(keys::KEYS) }
-    }
-}
-
 impl Section for Draft {
-    fn take(&mut self, key: &'static str, value: &str) -> Result<(), Problem> {
+    fn take(&mut self, record: Option<Record>, key: &'static str, value: &str) -> Result<(), Problem> {
+        if record.is_some() {
+            return self.lines.take(keys::KEYS, key, value);
+        }
         Key::take_of(keys::FOR_ALL, &mut self.all, key, value)?;
         Key::take_of(keys::KEYS, &mut self.all, key, value)
     }
 
     fn reads(&self, record: Record) -> bool {
         record == Record::Node
-    }
-
-    fn take_in(&mut self, _: Record, key: &'static str, value: &str) -> Result<(), Problem> {
-        self.lines.take(key, value)
     }
 
     fn end(&mut self, _: Record, line: usize) -> Result<(), Problem> {

@@ -34,5 +34,5 @@ pub mod squeue;
 pub mod supervise;
 mod unix;
 
-pub use gpushare::root_file::user_id;
+pub use gpushare::root_folder::user_id;
 pub use unix::keep_files_private;

@@ -92,15 +92,15 @@ crate::errors! {
     }
 }
 
-/// The rules to use.
+/// Whose the rules in force are.
 #[derive(Debug)]
-pub enum InForce {
+pub enum Origin {
     /// The file's; its text must be saved.
-    File(Rules, String),
+    File(String),
     /// The defaults, because there is no file and no usable copy.
     Defaults(NoCopy),
     /// The copy's, because the file is broken, or missing.
-    LastGood(Rules, LastGood, Option<LoadError>),
+    LastGood(LastGood, Option<LoadError>),
 }
 
 /// Decides which rules are in force when slurmctld starts or takes control. A missing file doesn't mean the defaults if
@@ -112,15 +112,15 @@ pub enum InForce {
 pub fn choose(
     found: Result<Option<(Rules, String)>, LoadError>,
     copy: Result<LastGood, NoCopy>,
-) -> Result<InForce, NoRules> {
+) -> Result<(Rules, Origin), NoRules> {
     let broken = match found {
-        Ok(Some((rules, text))) => return Ok(InForce::File(rules, text)),
+        Ok(Some((rules, text))) => return Ok((rules, Origin::File(text))),
         Ok(None) => None,
         Err(broken) => Some(broken),
     };
     match (copy.and_then(|copy| Ok((copy.rules()?, copy))), broken) {
-        (Ok((rules, copy)), broken) => Ok(InForce::LastGood(rules, copy, broken)),
-        (Err(no_copy), None) => Ok(InForce::Defaults(no_copy)),
+        (Ok((rules, copy)), broken) => Ok((rules, Origin::LastGood(copy, broken))),
+        (Err(no_copy), None) => Ok((Rules::default(), Origin::Defaults(no_copy))),
         (Err(no_copy), Some(broken)) => {
             Err(NoRules::Broken { file: Box::new(broken), copy: Box::new(no_copy) })
         }

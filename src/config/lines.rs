@@ -11,20 +11,15 @@ use crate::text::words;
 
 /// What a kind of program reads of the file.
 pub trait Section {
-    /// Takes a key outside of records, and ignores those of others.
+    /// Takes a key, outside of records or of one, and ignores those of others. A record's first is the one with which
+    /// its line begins.
     ///
     /// # Errors
     /// The value isn't allowed.
-    fn take(&mut self, key: &'static str, value: &str) -> Result<(), Problem>;
+    fn take(&mut self, record: Option<Record>, key: &'static str, value: &str) -> Result<(), Problem>;
 
     /// Whether it reads records of a kind. A mistake in one that nobody reads is no error.
     fn reads(&self, record: Record) -> bool;
-
-    /// Takes a key of a record, and ignores those of others. The first is the one with which the line begins.
-    ///
-    /// # Errors
-    /// The value isn't allowed.
-    fn take_in(&mut self, record: Record, key: &'static str, value: &str) -> Result<(), Problem>;
 
     /// All keys of a record were taken; its line has this number.
     ///
@@ -49,56 +44,47 @@ pub fn read(text: &str, sections: &mut [&mut dyn Section]) -> Result<(), ConfigE
     Ok(())
 }
 
+/// The keys that a line, or all that are no records, had so far, and in which line.
+type Seen = Vec<(&'static str, Option<usize>)>;
+
 fn take(
     line: &str,
     number: usize,
-    seen: &mut Vec<(&'static str, usize)>,
+    seen: &mut Seen,
     sections: &mut [&mut dyn Section],
 ) -> Result<(), Problem> {
-    let (name, value) = key_and_value(line)?;
-    let (name, value) = (name.trim(), value.trim());
-    if let Some(record) = Record::named(name) {
-        return take_record(record, line, number, sections);
-    }
-    let key = find(None, name)?;
-    if let Some((_, first)) = seen.iter().find(|(seen, _)| *seen == key) {
-        return Err(Problem::Twice { key, first: Some(*first) });
-    }
-    seen.push((key, number));
-    sections.iter_mut().try_for_each(|section| section.take(key, value))
-}
-
-fn take_record(
-    record: Record,
-    line: &str,
-    number: usize,
-    sections: &mut [&mut dyn Section],
-) -> Result<(), Problem> {
+    let Some(record) = Record::named(key_and_value(line)?.0) else {
+        return take_key(None, line, Some(number), seen, sections);
+    };
     if !sections.iter().any(|section| section.reads(record)) {
         return Ok(());
     }
-    let mut seen = Vec::new();
-    for word in words(line) {
-        let (name, value) = key_and_value(word)?;
-        let key = find(Some(record), name)?;
-        if seen.contains(&key) {
-            return Err(Problem::Twice { key, first: None });
-        }
-        seen.push(key);
-        for section in sections.iter_mut().filter(|section| section.reads(record)) {
-            section.take_in(record, key, value)?;
-        }
-    }
+    let mut seen = Seen::new();
+    words(line).try_for_each(|word| take_key(Some(record), word, None, &mut seen, sections))?;
     let mut readers = sections.iter_mut().filter(|section| section.reads(record));
     readers.try_for_each(|section| section.end(record, number))
 }
 
-fn key_and_value(text: &str) -> Result<(&str, &str), Problem> {
-    text.split_once('=').ok_or_else(|| Problem::NoValue(text.to_owned()))
+fn take_key(
+    record: Option<Record>,
+    text: &str,
+    number: Option<usize>,
+    seen: &mut Seen,
+    sections: &mut [&mut dyn Section],
+) -> Result<(), Problem> {
+    let (name, value) = key_and_value(text)?;
+    let key = known(record, name).ok_or_else(|| Problem::UnknownKey(name.to_owned(), meant(record, name)))?;
+    if let Some((_, first)) = seen.iter().find(|(seen, _)| *seen == key) {
+        return Err(Problem::Twice { key, first: *first });
+    }
+    seen.push((key, number));
+    let mut readers = sections.iter_mut().filter(|section| record.is_none_or(|kind| section.reads(kind)));
+    readers.try_for_each(|section| section.take(record, key, value))
 }
 
-fn find(record: Option<Record>, name: &str) -> Result<&'static str, Problem> {
-    known(record, name).ok_or_else(|| Problem::UnknownKey(name.to_owned(), meant(record, name)))
+fn key_and_value(text: &str) -> Result<(&str, &str), Problem> {
+    let (key, value) = text.split_once('=').ok_or_else(|| Problem::NoValue(text.to_owned()))?;
+    Ok((key.trim(), value.trim()))
 }
 
 #[cfg(test)]

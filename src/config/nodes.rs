@@ -48,12 +48,9 @@ pub fn mem_per_unit(value: &str) -> Option<u32> {
     number(value, 1, 1_000_000)
 }
 
-/// The lines of nodes with their own settings, as a reader with these keys sees them.
-#[derive(Debug)]
-pub struct NodeLines<T: 'static> {
-    keys: &'static [Key<T>],
-    lines: Vec<Line<T>>,
-}
+/// The lines of nodes with their own settings, as a reader of some keys sees them.
+#[derive(Debug, Default)]
+pub struct NodeLines<T: 'static>(Vec<Line<T>>);
 
 /// A line as it was read, before the settings for all nodes are known.
 #[derive(Debug)]
@@ -64,23 +61,18 @@ struct Line<T: 'static> {
 }
 
 impl<T: Clone + Default> NodeLines<T> {
-    /// None yet.
-    pub const fn new(keys: &'static [Key<T>]) -> NodeLines<T> {
-        NodeLines { keys, lines: Vec::new() }
-    }
-
-    /// Takes a key of a line.
+    /// Takes a key of a line, if it is one of these.
     ///
     /// # Errors
     /// The value isn't allowed.
-    pub fn take(&mut self, name: &'static str, value: &str) -> Result<(), Problem> {
+    pub fn take(&mut self, keys: &'static [Key<T>], name: &'static str, value: &str) -> Result<(), Problem> {
         if name == Record::Node.key() {
             if !hostlist::is_list(value) {
                 let allowed = "names of nodes separated by commas, such as gpu[01-04],big1";
                 return Err(Problem::BadValue { key: name, value: value.to_owned(), allowed });
             }
-            self.lines.push(Line { number: 0, names: value.to_owned(), changes: Vec::new() });
-        } else if let (Some(key), Some(line)) = (Key::of(self.keys, name), self.lines.last_mut()) {
+            self.0.push(Line { number: 0, names: value.to_owned(), changes: Vec::new() });
+        } else if let (Some(key), Some(line)) = (Key::of(keys, name), self.0.last_mut()) {
             key.take(&mut T::default(), value)?;
             line.changes.push((key, value.to_owned()));
         }
@@ -89,7 +81,7 @@ impl<T: Clone + Default> NodeLines<T> {
 
     /// Notes the last line's number.
     pub fn end(&mut self, number: usize) {
-        if let Some(line) = self.lines.last_mut() {
+        if let Some(line) = self.0.last_mut() {
             line.number = number;
         }
     }
@@ -112,6 +104,6 @@ impl<T: Clone + Default> NodeLines<T> {
             Ok(own) => Ok((line.names, own)),
             Err(problem) => Err(ConfigError { line: Some(line.number), problem }),
         };
-        self.lines.into_iter().map(of).collect()
+        self.0.into_iter().map(of).collect()
     }
 }

@@ -5,13 +5,13 @@
 //! spelling of types. It reads these from the same lines. A mistake in another setting of nodes or of the database
 //! stops no slurmctld; `gpushare check` tells of it.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use super::names::Record;
 use super::nodes::{MEM_PER_UNIT, NodeLines, Placement, mem_per_unit};
 use super::units::{UNITS_PER_GPU, UnitsPerGpu};
 use super::values::{Key, is_gpu_type, keys};
-use super::{ConfigError, LoadError, Problem, Section, load, read};
+use super::{ConfigError, Problem, Section, read};
 use crate::mend::mended;
 use crate::submit::policy::{LargestGpu, PartitionRecord, Policy};
 use crate::text::sorted;
@@ -19,7 +19,6 @@ use crate::word::Word;
 
 mod keys;
 mod memory;
-mod partitions;
 mod per_gpu;
 mod qos;
 
@@ -41,14 +40,6 @@ impl Rules {
         let mut draft = Draft::default();
         read(text, &mut [&mut draft])?;
         draft.finish()
-    }
-
-    /// Reads a file. Also returns its text; `None` if there is no file.
-    ///
-    /// # Errors
-    /// The file can't be read, or has a mistake.
-    pub fn load_with_text(path: &Path) -> Result<Option<(Rules, String)>, LoadError> {
-        load(path, Rules::parse)
     }
 }
 
@@ -84,7 +75,7 @@ impl Sizes {
 }
 
 /// What has been read so far.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Draft {
     rules: Rules,
     sizes: Sizes,
@@ -95,50 +86,33 @@ pub struct Draft {
     qos: qos::Line,
 }
 
-impl Default for Draft {
-    fn default() -> Self {
-        Draft {
-            rules: Rules::default(),
-            sizes: Sizes::default(),
-            nodes: NodeLines::new(SIZES),
-            memory_gres: None,
-            has_gres: false,
-            qos: qos::Line::default(),
-        }
-    }
-}
-
 impl Section for Draft {
-    fn take(&mut self, key: &'static str, value: &str) -> Result<(), Problem> {
-        self.has_gres |= key == "GovernedGRES";
-        if key == "GpuWeight" {
+    fn take(&mut self, record: Option<Record>, key: &'static str, value: &str) -> Result<(), Problem> {
+        if matches!(key, "GpuWeight" | "GPUs" | "DefaultType") {
             self.note_types(value);
         }
-        Key::take_of(SIZES, &mut self.sizes, key, value)?;
-        Key::take_of(keys::KEYS, self, key, value)
-    }
-
-    fn reads(&self, _: Record) -> bool {
-        true
-    }
-
-    fn take_in(&mut self, record: Record, key: &'static str, value: &str) -> Result<(), Problem> {
         match record {
-            Record::Qos => {
-                if key == "GPUs" || key == "DefaultType" {
-                    self.note_types(value);
-                }
-                self.qos.take(key, value)
+            None => {
+                self.has_gres |= key == "GovernedGRES";
+                Key::take_of(SIZES, &mut self.sizes, key, value)?;
+                Key::take_of(keys::KEYS, self, key, value)
             }
-            Record::Partition => {
+            Some(Record::Qos) => self.qos.take(key, value),
+            Some(Record::Partition) => {
                 let records = &mut self.rules.policy.partition_records;
                 if key == Record::Partition.key() {
                     records.push(PartitionRecord::default());
                 }
-                records.last_mut().map_or(Ok(()), |record| Key::take_of(partitions::KEYS, record, key, value))
+                records
+                    .last_mut()
+                    .map_or(Ok(()), |record| Key::take_of(keys::OF_PARTITIONS, record, key, value))
             }
-            Record::Node => self.nodes.take(key, value),
+            Some(Record::Node) => self.nodes.take(SIZES, key, value),
         }
+    }
+
+    fn reads(&self, _: Record) -> bool {
+        true
     }
 
     fn end(&mut self, record: Record, line: usize) -> Result<(), Problem> {
@@ -173,7 +147,7 @@ impl Draft {
         shares.nodes = nodes.into_iter().map(|(names, sizes)| sizes.gpus(names, by_memory)).collect();
         let sizes = || {
             let taking = shares.nodes.iter().chain([&shares.elsewhere]).filter(|line| line.units.is_some());
-            taking.map(LargestGpu::sizes)
+            taking.map(|line| (line.units, &line.types, line.mem_per_unit))
         };
         shares.most = sizes().filter_map(|(units, ..)| units).max();
         let differ = sizes().min() != sizes().max();
@@ -188,8 +162,9 @@ impl Draft {
         let of_partitions = || policy.partition_records.iter().any(|record| record.caps.any());
         policy.has_caps =
             policy.caps.any() || of_partitions() || policy.records.iter().any(|record| record.caps.any());
-        if !has_gres && mended("shares-governed") {
-            policy.gres.add(&policy.share_gres.0);
+        let share = &policy.share_gres.0;
+        if !has_gres && mended("shares-governed") && !policy.gres.has(share.as_bytes()) {
+            policy.gres.0.push(share.clone());
         }
         policy.types = sorted(std::mem::take(&mut policy.types).into_iter(), Ord::cmp);
         policy.types.dedup();

@@ -22,12 +22,14 @@ crate::names! {
 /// The possible outcomes for a request that breaks a rule.
 const OF_A_RULE: [Outcome; 4] = [Outcome::Refused, Outcome::Warned, Outcome::Audited, Outcome::Exempt];
 
-impl From<&Because> for Outcome {
-    fn from(because: &Because) -> Outcome {
-        match because {
-            Because::Warn => Outcome::Warned,
-            Because::Audit => Outcome::Audited,
-            Because::User | Because::Account | Because::Partition | Because::Reservation => Outcome::Exempt,
+impl Outcome {
+    /// What happened to a request that breaks a rule: why it passed, if it did.
+    pub const fn of(passed: Option<Because>) -> Outcome {
+        match passed {
+            None => Outcome::Refused,
+            Some(Because::Warn) => Outcome::Warned,
+            Some(Because::Audit) => Outcome::Audited,
+            Some(_) => Outcome::Exempt,
         }
     }
 }
@@ -41,7 +43,7 @@ pub fn all() -> Vec<(&'static str, Outcome)> {
 /// The number of a remark's message, and what happened to the request.
 pub fn of(remark: &Remark) -> (&'static str, Outcome) {
     match remark {
-        Remark::Passed(refusal, because) => (refusal.rule.number(), because.into()),
+        Remark::Passed(refusal, because) => (refusal.rule.number(), Outcome::of(Some(*because))),
         Remark::Changed(change) => (change.number(), Outcome::Changed),
     }
 }

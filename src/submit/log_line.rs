@@ -11,7 +11,6 @@
 
 use std::fmt;
 
-use super::counters::Outcome;
 use super::policy::Because;
 
 /// How every line of the plugin begins.
@@ -19,36 +18,6 @@ pub const PREFIX: &str = "job_submit/gpushare: ";
 
 /// No value keeps more bytes of a text.
 const LONGEST: usize = 120;
-
-/// What happened to the request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
-    /// It was refused.
-    Refused,
-    /// It was accepted although it breaks a rule.
-    Passed(Because),
-}
-
-/// Every verdict, as a line says it.
-pub const VERDICTS: [(Verdict, &str); 7] = [
-    (Verdict::Refused, "refused"),
-    (Verdict::Passed(Because::Warn), "accepted (warn)"),
-    (Verdict::Passed(Because::Audit), "accepted (audit)"),
-    (Verdict::Passed(Because::User), "accepted (exempt user)"),
-    (Verdict::Passed(Because::Account), "accepted (exempt account)"),
-    (Verdict::Passed(Because::Partition), "accepted (exempt partition)"),
-    (Verdict::Passed(Because::Reservation), "accepted (exempt reservation)"),
-];
-
-impl Verdict {
-    /// The outcome to count.
-    pub fn outcome(self) -> Outcome {
-        match self {
-            Verdict::Refused => Outcome::Refused,
-            Verdict::Passed(because) => Outcome::from(&because),
-        }
-    }
-}
 
 crate::names! {
     /// A key whose value is a text, in the order of a line.
@@ -90,8 +59,8 @@ impl Key {
 /// A line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LogLine {
-    /// What happened to the request.
-    pub verdict: Verdict,
+    /// Why the request was accepted although it breaks a rule; `None` if it was refused.
+    pub passed: Option<Because>,
     /// The message's number, such as GS101.
     pub number: String,
     /// The job's user.
@@ -103,8 +72,8 @@ pub struct LogLine {
 
 impl LogLine {
     /// A line without texts.
-    pub fn new(verdict: Verdict, number: &str, user_id: u32) -> LogLine {
-        LogLine { verdict, number: number.to_owned(), user_id, by: None, texts: Default::default() }
+    pub fn new(passed: Option<Because>, number: &str, user_id: u32) -> LogLine {
+        LogLine { passed, number: number.to_owned(), user_id, by: None, texts: Default::default() }
     }
 
     /// The line with a text, unless that is empty.
@@ -124,9 +93,11 @@ impl LogLine {
 
 impl fmt::Display for LogLine {
     fn fmt(&self, out: &mut fmt::Formatter) -> fmt::Result {
-        let words =
-            VERDICTS.iter().find(|(verdict, _)| *verdict == self.verdict).map_or("", |(_, words)| words);
-        write!(out, "{PREFIX}{words} {} uid={}", self.number, self.user_id)?;
+        match self.passed {
+            None => write!(out, "{PREFIX}refused")?,
+            Some(because) => write!(out, "{PREFIX}accepted ({})", because.word())?,
+        }
+        write!(out, " {} uid={}", self.number, self.user_id)?;
         for (key, text) in Key::ALL.into_iter().zip(&self.texts) {
             if let Some(text) = text {
                 write!(out, " {}='{}'", key.word(), text.escape_ascii())?;
@@ -145,7 +116,7 @@ mod tests {
 
     #[test]
     fn a_line_is_written_in_one_way() {
-        let mut line = LogLine::new(Verdict::Passed(Because::Audit), "GS101", 2001)
+        let mut line = LogLine::new(Some(Because::Audit), "GS101", 2001)
             .with(Key::Try, b"--qos=q --gres=gpu:a40:2")
             .with(Key::Name, b"it's \x1b[31m\n")
             .with(Key::Asked, b"gpu:2")
@@ -158,7 +129,7 @@ mod tests {
                 r"name='it\'s \x1b[31m\n' try='--qos=q --gres=gpu:a40:2'"
             )
         );
-        line = LogLine { by: Some(0), verdict: Verdict::Refused, ..line.with(Key::Job, b"12_3") };
+        line = LogLine { by: Some(0), passed: None, ..line.with(Key::Job, b"12_3") };
         assert!(
             line.to_string()
                 .starts_with("job_submit/gpushare: refused GS101 uid=2001 job='12_3' by=0 qos='q'")

@@ -43,7 +43,7 @@ pub use per_gpu::{Amount, Caps, DefaultMemory, PerGpu};
 pub use refusal::{
     Because, Change, Command, Correction, Ground, Offer, QUOTED, Refusal, Remark, Rule, Trait,
 };
-use refusal::{Fault, shortened};
+use refusal::{Fault, plain, shortened};
 pub use rules::{
     Exempt, ForeignTypes, Governed, GovernedAccounts, GovernedGres, LimitAdvice, Mode, PartitionRecord,
     Policy, QosRecord, ShareGres, ShareRules, Throttle,
@@ -147,15 +147,8 @@ pub struct TypedLimit<'a> {
     pub of_job: Option<u64>,
 }
 
-/// The result for a submission or an update.
-#[derive(Debug, PartialEq, Eq)]
-#[must_use]
-pub enum Verdict<'a> {
-    /// It passes, with these additions.
-    Accept(Acceptance<'a>),
-    /// It is refused; the user gets the reason.
-    Refuse(Fault),
-}
+/// The result for a submission or an update: it passes with these additions, or the user gets the reason why not.
+pub type Verdict<'a> = Result<Acceptance<'a>, Box<Refusal>>;
 
 /// Values to write into an accepted request, and remarks about it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -180,10 +173,12 @@ pub struct Acceptance<'a> {
 }
 
 /// Checks a submission. Total: any bytes give a verdict.
+///
+/// # Errors
+/// It is refused.
 pub fn judge<'a, A: Accounting>(request: &Request, policy: &'a Policy, accounting: &'a A) -> Verdict<'a> {
     let asked = Parsed::from(*request);
-    let case = Judgement::new(&asked, policy, accounting, None);
-    case.ruled().map_or_else(Verdict::Refuse, Verdict::Accept)
+    Judgement::new(&asked, policy, accounting, None).ruled()
 }
 
 /// Checks an update of a pending job. `update` has the user's changes, `existing` the current job.
@@ -191,6 +186,9 @@ pub fn judge<'a, A: Accounting>(request: &Request, policy: &'a Policy, accountin
 /// Slurm shows a plugin less than it keeps of a job: not the tasks per GPU, and in some releases a GPU request survives
 /// when its strings are emptied. So a job can move into a governed QOS only if the same command names its GPUs: then
 /// Slurm makes the request anew, or refuses the update itself.
+///
+/// # Errors
+/// It is refused.
 pub fn judge_update<'a, A: Accounting>(
     update: &Update,
     existing: &Request,
@@ -199,8 +197,7 @@ pub fn judge_update<'a, A: Accounting>(
 ) -> Verdict<'a> {
     let existing = Parsed::from(existing.without_defaults());
     let after = update.after(&existing);
-    let case = Judgement::new(&after, policy, accounting, Some((update, &existing)));
-    case.ruled().map_or_else(Verdict::Refuse, Verdict::Accept)
+    Judgement::new(&after, policy, accounting, Some((update, &existing))).ruled()
 }
 
 /// The state for checking one request.

@@ -8,14 +8,12 @@ use std::ops::Deref;
 
 use crate::submit::grammar::{self, Gres, Token};
 
-mod amounts;
 pub(crate) mod array;
 mod description;
 mod names;
 pub(crate) mod option;
 
-pub use amounts::{Amounts, Memory};
-pub use description::{Batch, Description, LONGEST, Request};
+pub use description::{Batch, Description, LONGEST, Memory, Request};
 pub use names::{Names, Partitions, Qos, taking_jobs};
 
 crate::names! {
@@ -74,24 +72,19 @@ impl<'a> From<Request<'a>> for Parsed<'a> {
     fn from(request: Request<'a>) -> Self {
         let mut parts = Vec::new();
         for field in Field::ALL {
-            read(&request, field, &mut parts);
+            let Some(text) = request.string(field) else { continue };
+            let tokens = grammar::tokens(text, request.spelling);
+            parts.extend(tokens.map(|(text, token)| Part { field, text, token }));
         }
         Parsed { request, parts }
     }
-}
-
-fn read<'a>(request: &Request<'a>, field: Field, parts: &mut Vec<Part<'a>>) {
-    let Some(text) = request.string(field) else { return };
-    let tokens = grammar::tokens(text, request.spelling);
-    parts.extend(tokens.map(|(text, token)| Part { field, text, token }));
 }
 
 impl<'a> Parsed<'a> {
     /// The job after this update: the update's values, and otherwise the job's.
     #[must_use]
     pub fn over(&self, existing: &Parsed<'a>) -> Parsed<'a> {
-        let request = self.request.over(&existing.request);
-        self.mixed(existing, request, |field| self.string(field).is_some())
+        Parsed::from(self.request.over(&existing.request))
     }
 
     /// This job, with another's GRES.
@@ -121,11 +114,6 @@ impl<'a> Parsed<'a> {
         let mut request: Request<'b> = self.request;
         fields.iter().for_each(|(field, text)| *request.string_mut(*field) = Some(text));
         Parsed::from(request)
-    }
-
-    fn mixed(&self, other: &Parsed<'a>, request: Request<'a>, is_own: impl Fn(Field) -> bool) -> Parsed<'a> {
-        let of = |field| if is_own(field) { self.parts_of(field) } else { other.parts_of(field) };
-        Parsed { request, parts: Field::ALL.into_iter().flat_map(of).copied().collect() }
     }
 
     /// Every part from which Slurm makes an entry of the request.

@@ -172,6 +172,11 @@ def test_whole_gpus_pass_no_limit_on_shares(count):
     count.cluster.ok(f"scancel {job}")
     with count.rules("ForeignTypes=allow"):
         count.job("--qos=only_shares --gres=gpu:a40:1")
+    with count.rules("ShareSizes=20,40,80"):
+        job = count.refused("GS119", "--qos=only_shares --gpus=a40:2")
+        assert job, "the largest share that the QOS allows is what to try"
+        count.cluster.wait_state(job, "RUNNING")
+        assert count.given(job, "gres/gpushare") == 40
 
 
 def test_gpus_for_the_whole_job_run_in_each_of_several_partitions(count):

@@ -148,7 +148,7 @@ impl Collector {
             form = Form { is_rest: true, user, number, user_id: line.user_id, ..Form::default() };
         }
         let sum = self.forms.entry(form).or_default();
-        *match line.verdict.outcome() {
+        *match Outcome::of(line.passed) {
             Outcome::Refused => &mut sum.refused,
             Outcome::Warned => &mut sum.warned,
             Outcome::Exempt => &mut sum.exempt,

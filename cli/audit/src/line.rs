@@ -1,20 +1,25 @@
 //! Reads slurmctld's log lines about requests that break a rule, as its plugin wrote them
 //! (`gpushare::submit::log_line`).
 
-use gpushare::submit::log_line::{Key, LogLine, PREFIX, VERDICTS};
+use gpushare::submit::log_line::{Key, LogLine, PREFIX};
+use gpushare::submit::policy::Because;
 
 /// Reads a line from [`PREFIX`] to its end; `None` for any other line, and for one that was cut off. Ignores keys
 /// of a later gpushare.
 pub fn parse(line: &[u8]) -> Option<LogLine> {
     let rest = line.strip_prefix(PREFIX.as_bytes())?;
-    let (verdict, mut rest) = VERDICTS
-        .iter()
-        .find_map(|(verdict, words)| Some((*verdict, rest.strip_prefix(words.as_bytes())?)))?;
+    let (passed, mut rest) = match rest.strip_prefix(b"refused") {
+        Some(rest) => (None, rest),
+        None => Because::ALL.into_iter().find_map(|because| {
+            let rest = rest.strip_prefix(b"accepted (")?.strip_prefix(because.word().as_bytes())?;
+            Some((Some(because), rest.strip_prefix(b")")?))
+        })?,
+    };
     let number = rest.strip_prefix(b" ")?.get(..5)?;
     rest = rest.get(6..)?;
     let is_number = number.starts_with(b"GS") && number.iter().skip(2).all(u8::is_ascii_digit);
     let number = std::str::from_utf8(number).ok().filter(|_| is_number)?;
-    let (mut user_id, mut found) = (None, LogLine::new(verdict, number, 0));
+    let (mut user_id, mut found) = (None, LogLine::new(passed, number, 0));
     while !rest.is_empty() {
         let (key, after) = rest.strip_prefix(b" ").and_then(|rest| split_at(rest, b'='))?;
         let (value, after) = value(after)?;
@@ -135,11 +140,11 @@ mod tests {
     proptest! {
         #[test]
         fn what_is_written_is_read(
-            verdict in proptest::sample::select(VERDICTS.to_vec()),
+            passed in proptest::option::of(proptest::sample::select(Because::ALL.to_vec())),
             numbers in (0_u32.., proptest::option::of(0_u32..)),
             texts in proptest::array::uniform9(proptest::option::of(texts())),
         ) {
-            let mut line = LogLine::new(verdict.0, "GS103", numbers.0);
+            let mut line = LogLine::new(passed, "GS103", numbers.0);
             line.by = numbers.1;
             for (key, text) in Key::ALL.into_iter().zip(&texts) {
                 line = line.with(key, text.as_deref().unwrap_or_default());

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use gpushare::submit::log_line::{Key, LogLine, Verdict};
+use gpushare::submit::log_line::{Key, LogLine};
 use gpushare::submit::policy::{Because, LimitAdvice};
 use proptest::prelude::*;
 
@@ -25,8 +25,8 @@ fn at(time: u32, message: &str) -> String {
     format!("[{}] {message}", time.strftime("%Y-%m-%dT%H:%M:%S%.3f"))
 }
 
-fn line(verdict: Verdict, number: &str, user: (u32, &str)) -> LogLine {
-    LogLine::new(verdict, number, user.0)
+fn line(passed: Option<Because>, number: &str, user: (u32, &str)) -> LogLine {
+    LogLine::new(passed, number, user.0)
         .with(Key::User, user.1.as_bytes())
         .with(Key::Qos, b"qos_lafferty")
         .with(Key::Asked, b"gpu:2")
@@ -39,16 +39,16 @@ const BOB: (u32, &str) = (2002, "bob");
 
 #[test]
 fn a_user_is_told_of_with_what_to_ask_for() {
-    let audit = Verdict::Passed(Because::Audit);
+    let audit = Some(Because::Audit);
     let (old, first, last) = (PERIOD.start - 1, PERIOD.start, PERIOD.end - 1);
     let lines = [
         at(old, &line(audit, "GS101", ALICE).to_string()),
         at(first, &line(audit, "GS101", ALICE).with(Key::Name, b"train").to_string()),
         at(first + 5, "error: something else"),
         at(first + 7, "job_submit/gpushare: /etc/slurm/gpushare.conf read again"),
-        at(last, &line(Verdict::Passed(Because::Warn), "GS101", ALICE).with(Key::Name, b"eval").to_string()),
-        at(last, &line(Verdict::Refused, "GS103", BOB).to_string()),
-        at(last, &line(Verdict::Passed(Because::Account), "GS101", BOB).to_string()),
+        at(last, &line(Some(Because::Warn), "GS101", ALICE).with(Key::Name, b"eval").to_string()),
+        at(last, &line(None, "GS103", BOB).to_string()),
+        at(last, &line(Some(Because::Account), "GS101", BOB).to_string()),
         at(PERIOD.end, &line(audit, "GS101", ALICE).to_string()),
     ];
     let report = report(lines.iter().map(String::as_bytes), LimitAdvice::Warn);
@@ -79,7 +79,7 @@ fn a_user_is_told_of_with_what_to_ask_for() {
 
 #[test]
 fn advice_refuses_nobody_unless_it_is_set_to() {
-    let lines = [at(PERIOD.start, &line(Verdict::Passed(Because::Warn), "GS114", ALICE).to_string())];
+    let lines = [at(PERIOD.start, &line(Some(Because::Warn), "GS114", ALICE).to_string())];
     let with = |advice| report(lines.iter().map(String::as_bytes), advice);
     assert_eq!(
         (with(LimitAdvice::Warn).would_be_refused, with(LimitAdvice::Refuse).would_be_refused),
@@ -96,13 +96,11 @@ fn advice_refuses_nobody_unless_it_is_set_to() {
 /// Text that users write into their jobs, or others into the log, makes no entry.
 #[test]
 fn no_text_forges_an_entry() {
-    let genuine = line(Verdict::Passed(Because::Audit), "GS101", BOB);
+    let genuine = line(Some(Because::Audit), "GS101", BOB);
     let hostile =
         format!("x' try='' {genuine} \u{1b}[2J\"GS101\"\n{}", at(PERIOD.start + 1, &genuine.to_string()));
-    let mut lines = vec![at(
-        PERIOD.start,
-        &line(Verdict::Refused, "GS101", ALICE).with(Key::Name, hostile.as_bytes()).to_string(),
-    )];
+    let mut lines =
+        vec![at(PERIOD.start, &line(None, "GS101", ALICE).with(Key::Name, hostile.as_bytes()).to_string())];
     for other in [
         at(PERIOD.start, &format!("error: invalid qos {genuine}")),
         at(PERIOD.start, &format!("sched: {genuine}")),
@@ -123,7 +121,7 @@ fn no_text_forges_an_entry() {
 
 #[test]
 fn what_logs_cannot_tell_is_said() {
-    let good = line(Verdict::Refused, "GS101", ALICE).to_string();
+    let good = line(None, "GS101", ALICE).to_string();
     let (late, cut) = (at(PERIOD.start + 60, &good), at(PERIOD.start + 60, &good[..good.len() - 3]));
     let clock = format!("[123456] {good}");
     let said = |lines: &[&str]| {
@@ -141,7 +139,7 @@ fn so_many_forms_are_kept_and_no_more() {
     let mut collector = Collector::new(PERIOD);
     for number in 0..30_000 {
         let asked = format!("gpu:{number}");
-        let line = line(Verdict::Refused, "GS101", ALICE).with(Key::Request, asked.as_bytes());
+        let line = line(None, "GS101", ALICE).with(Key::Request, asked.as_bytes());
         collector.take(at(PERIOD.start, &line.to_string()).as_bytes(), &clock());
     }
     assert_eq!(collector.forms.len(), 20_001);
@@ -178,11 +176,11 @@ proptest! {
     fn a_log_is_summed_as_it_was_written(
         entries in proptest::collection::vec((0_usize..7, 0_u32..4, 0_u32..3, 0_u32..700_000, 0_u8..8), 0..200),
     ) {
-        let verdicts = [Verdict::Refused].into_iter().chain(
+        let verdicts = [None].into_iter().chain(
             [
                 Because::Warn, Because::Audit, Because::User, Because::Account, Because::Partition,
                 Because::Reservation,
-            ].map(Verdict::Passed),
+            ].map(Some),
         ).collect::<Vec<_>>();
         let (mut lines, mut truth) = (Vec::new(), BTreeMap::<(u32, u32), [u64; 4]>::new());
         for (verdict, user, form, second, noise) in entries {
@@ -195,10 +193,10 @@ proptest! {
             }
             if (PERIOD.start..PERIOD.end).contains(&time) {
                 let place = match verdict {
-                    Verdict::Refused => 0,
-                    Verdict::Passed(Because::Warn) => 1,
-                    Verdict::Passed(Because::Audit) => 2,
-                    Verdict::Passed(_) => 3,
+                    None => 0,
+                    Some(Because::Warn) => 1,
+                    Some(Because::Audit) => 2,
+                    Some(_) => 3,
                 };
                 truth.entry((user, form)).or_default()[place] += 1;
             }

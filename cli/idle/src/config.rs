@@ -184,17 +184,16 @@ struct Draft {
 }
 
 impl Section for Draft {
-    fn take(&mut self, key: &'static str, value: &str) -> Result<(), Problem> {
+    fn take(&mut self, record: Option<Record>, key: &'static str, value: &str) -> Result<(), Problem> {
+        if record.is_some() {
+            return Key::take_of(KEYS, &mut self.line, key, value);
+        }
         Key::take_of(OF_ALL, &mut self.rules, key, value)?;
         Key::take_of(KEYS, &mut self.all, key, value)
     }
 
     fn reads(&self, record: Record) -> bool {
         record != Record::Node
-    }
-
-    fn take_in(&mut self, _: Record, key: &'static str, value: &str) -> Result<(), Problem> {
-        Key::take_of(KEYS, &mut self.line, key, value)
     }
 
     fn end(&mut self, record: Record, _: usize) -> Result<(), Problem> {

@@ -6,7 +6,7 @@
 use std::rc::Rc;
 
 use gpushare::submit::message;
-use gpushare::submit::policy::{self, Because, Policy, Refusal, Remark, Verdict};
+use gpushare::submit::policy::{self, Because, Policy, Refusal, Remark};
 
 use super::accounting::Database;
 pub use super::accounting::{Facts, Tables};
@@ -108,11 +108,11 @@ impl Judge {
         // The user's number matters only for exemptions, which also go by name.
         let request = job.request(self.release.spelling(), u32::MAX - 1);
         Ok(match policy::judge(&request, &self.policy, &&database) {
-            Verdict::Accept(acceptance) => acceptance.remarks.iter().find_map(|remark| match remark {
+            Ok(acceptance) => acceptance.remarks.iter().find_map(|remark| match remark {
                 Remark::Passed(refusal, Because::Warn | Because::Audit) => Some(told(refusal)),
                 _ => None,
             }),
-            Verdict::Refuse(refusal) => Some(told(&refusal)),
+            Err(refusal) => Some(told(&refusal)),
         })
     }
 }

@@ -5,7 +5,7 @@
 use std::collections::HashMap;
 
 use gpushare::submit::grammar::Spelling;
-use gpushare::submit::request::{Amounts, Batch, Memory, Request};
+use gpushare::submit::request::{Batch, Memory, Request};
 
 use super::options::{Given, OptionError};
 use super::time;
@@ -27,7 +27,8 @@ pub struct Submission {
     said: Said,
     cpus_per_gpu: Option<u32>,
     mem_per_gpu: Option<u64>,
-    amounts: Amounts,
+    /// CPUs and memory.
+    amounts: Request<'static>,
     cpus_per_tres: Option<Vec<u8>>,
     mem_per_tres: Option<Vec<u8>>,
     counts: Counts,
@@ -74,7 +75,6 @@ impl Submission {
     /// The request, as the policy reads it.
     pub fn request(&self, spelling: Spelling, user_id: u32) -> Request<'_> {
         Request {
-            spelling,
             user_id,
             qos: self.text("qos"),
             account: self.text("account"),
@@ -95,7 +95,6 @@ impl Submission {
             ntasks_per_node: self.counts.tasks_per_node,
             nodes: self.text("nodelist"),
             excluded_nodes: self.text("exclude"),
-            amounts: self.amounts,
             exclusive: self.exclusive,
             enforces_binding: self.enforces_binding == Some(true),
             batch: Some(Batch {
@@ -105,7 +104,8 @@ impl Submission {
                 time_limit: self.time_limit,
                 user_env: self.get_user_env || self.exports_some,
             }),
-            ..Request::new(spelling)
+            spelling,
+            ..self.amounts
         }
     }
 

@@ -86,16 +86,15 @@ const KEYS: &[Key<Database>] = keys! {
 };
 
 impl Section for Draft {
-    fn take(&mut self, key: &'static str, value: &str) -> Result<(), Problem> {
+    fn take(&mut self, record: Option<Record>, key: &'static str, value: &str) -> Result<(), Problem> {
+        if record.is_some() {
+            return self.line.take(key, value);
+        }
         Key::take_of(KEYS, &mut self.database, key, value)
     }
 
     fn reads(&self, record: Record) -> bool {
         record == Record::Qos
-    }
-
-    fn take_in(&mut self, _: Record, key: &'static str, value: &str) -> Result<(), Problem> {
-        self.line.take(key, value)
     }
 
     fn end(&mut self, _: Record, line: usize) -> Result<(), Problem> {

@@ -24,7 +24,7 @@ pub fn finding(settings: &Settings, slurm_conf: &Path, is_only: bool) -> Option<
 fn of(path: &Path, state: &Path, is_only: bool) -> Option<Finding> {
     let copy = last_good::read(state);
     let usable = copy.and_then(|copy| copy.rules().map(|_| copy));
-    match Rules::load_with_text(path) {
+    match config::load(path, Rules::parse) {
         Ok(Some((_, text))) => compare(path, &text, usable, is_only),
         Ok(None) if matches!(usable, Ok(_) | Err(NoCopy::Read(..))) => {
             let because = format!("{} does not exist", path.display());

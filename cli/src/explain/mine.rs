@@ -137,8 +137,7 @@ impl Asking<'_> {
         let Ok(job) = read.and_then(|(given, _)| Submission::new(&given, self.release)) else { return false };
         let request = job.request(self.release.spelling(), self.user_id);
         let database = &self.database;
-        let verdict = policy::judge(&request, &self.config.policy, &database);
-        matches!(verdict, policy::Verdict::Accept(_))
+        policy::judge(&request, &self.config.policy, &database).is_ok()
     }
 
     /// The same of a small share.

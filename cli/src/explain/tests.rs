@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 use gpushare::submit::grammar::{self, Token};
 use gpushare::submit::message;
 use gpushare::submit::policy::{
-    Accounting, Command, DefaultQos, Mode, Owner, Policy, Refusal, ShareRules, TypedLimit, Update, Verdict,
-    judge, judge_update,
+    Accounting, Command, DefaultQos, Mode, Owner, Policy, Refusal, ShareRules, TypedLimit, Update, judge,
+    judge_update,
 };
 use gpushare::submit::request::{Field, Parsed, Request};
 use proptest::prelude::*;
@@ -286,11 +286,11 @@ fn nothing_lost(before: &Request, after: &Request, line: &str) -> Result<(), Tes
 fn came_back(said: &str, release: Release, limits: &Limits) -> Result<(), TestCaseError> {
     let first = submission(said, release).map_err(failed)?;
     let before = first.request(release.spelling(), 0);
-    let Verdict::Refuse(refusal) = judge(&before, &Policy::default(), limits) else { return Ok(()) };
+    let Err(refusal) = judge(&before, &Policy::default(), limits) else { return Ok(()) };
     let Some(line) = tried(&refusal) else { return Ok(()) };
     let second = submission(&line, release).map_err(failed)?;
     let after = second.request(release.spelling(), 0);
-    prop_assert!(matches!(judge(&after, &Policy::default(), limits), Verdict::Accept(_)), "{}", line);
+    prop_assert!(judge(&after, &Policy::default(), limits).is_ok(), "{}", line);
     if refusal.beyond.is_none() {
         nothing_lost(&before, &after, &line)?;
     }
@@ -333,7 +333,7 @@ proptest! {
         let owned = in_release(owned, release);
         let mut request = owned.request(release);
         (request.qos, request.partition) = (Some(qos.as_bytes()), Some(partition.as_bytes()));
-        let Verdict::Refuse(refusal) = judge(&request, &policy, &limits) else { return Ok(()) };
+        let Err(refusal) = judge(&request, &policy, &limits) else { return Ok(()) };
         let Some(line) = tried(&refusal) else { return Ok(()) };
         let submission = submission(&line, release).map_err(failed)?;
         let mut after = submission.request(release.spelling(), 0);
@@ -343,7 +343,7 @@ proptest! {
         if line == "--qos=q" {
             after = Request { qos: after.qos, ..request };
         }
-        if let Verdict::Refuse(again) = judge(&after, &policy, &limits) {
+        if let Err(again) = judge(&after, &policy, &limits) {
             return Err(TestCaseError::fail(format!("{line}\n{again:?}\n{request:?}")));
         }
         if refusal.beyond.is_none() {
@@ -382,12 +382,12 @@ proptest! {
         let existing = Request { qos: Some(was.as_bytes()), ntasks_per_tres: None, partition: Some(b"p"), ..existing };
         let change = Request { qos: qos.map(str::as_bytes), ..change };
         let update = Update { job: b"7", array: false, request: change.into(), anew: true, others: &[] };
-        let Verdict::Refuse(refusal) = judge_update(&update, &existing, &policy, &limits) else { return Ok(()) };
+        let Err(refusal) = judge_update(&update, &existing, &policy, &limits) else { return Ok(()) };
         let Some(line) = tried(&refusal) else { return Ok(()) };
         let owned = Owned::update(&line);
         let request = owned.request(release);
         let again = Update { job: b"7", array: false, request: request.into(), anew: true, others: &[] };
-        if let Verdict::Refuse(again) = judge_update(&again, &existing, &policy, &limits) {
+        if let Err(again) = judge_update(&again, &existing, &policy, &limits) {
             return Err(TestCaseError::fail(format!("{line}\n{again:?}\n{change:?}\n{existing:?}")));
         }
         if refusal.beyond.is_none() {

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use gpushare::mend::mended;
 use gpushare::submit::counters::{self, Outcome};
-use gpushare::submit::log_line::{PREFIX, Verdict};
+use gpushare::submit::log_line::PREFIX;
 use gpushare::submit::message;
 use gpushare::submit::policy::{self, Acceptance, Change, Policy, Refusal, Remark, Trait, Update};
 use gpushare::submit::request::{Field, Request};
@@ -93,7 +93,7 @@ fn judge(submission: &mut Submission, policy: &Policy) -> ReturnCode {
     let request = submission.request();
     let cache = Cache::new();
     match policy::judge(&request, policy, &&cache) {
-        policy::Verdict::Accept(accepted) => {
+        Ok(accepted) => {
             write(submission, &accepted);
             // Slurm's locks are released before anything else is written.
             let note = accepted.share.map(|(gres, units)| format!("{gres}:{units}"));
@@ -109,7 +109,7 @@ fn judge(submission: &mut Submission, policy: &Policy) -> ReturnCode {
             }
             ReturnCode::Accept
         }
-        policy::Verdict::Refuse(refusal) => {
+        Err(refusal) => {
             drop(cache);
             log_refusal(&Who::submits(submission), &refusal);
             refuse(submission, &refusal)
@@ -215,7 +215,7 @@ fn judge_update(
         return None;
     }
     match verdict {
-        policy::Verdict::Accept(accepted) => {
+        Ok(accepted) => {
             write(update, &accepted);
             let Acceptance { remarks, once, .. } = accepted;
             drop(cache);
@@ -231,7 +231,7 @@ fn judge_update(
             }
             Some(ReturnCode::Accept)
         }
-        policy::Verdict::Refuse(refusal) => {
+        Err(refusal) => {
             drop(cache);
             if update.is_first(&counters::name(refusal.rule.number(), Outcome::Refused)) {
                 log_refusal(&Who::updates(update, existing, submitter), &refusal);
@@ -249,7 +249,7 @@ fn refuse(job: &mut Submission, refusal: &Refusal) -> ReturnCode {
 
 #[cold]
 fn log_refusal(who: &Who, refusal: &Refusal) {
-    log::info!("{}", who.line(Verdict::Refused, refusal));
+    log::info!("{}", who.line(None, refusal));
     COUNTED.add(refusal.rule.number(), Outcome::Refused);
 }
 
@@ -274,7 +274,7 @@ fn apply(job: &mut Submission, remark: &Remark) {
 fn log(who: &Who, remark: &Remark) {
     let (number, outcome) = counters::of(remark);
     match remark {
-        Remark::Passed(refusal, because) => log::info!("{}", who.line(Verdict::Passed(*because), refusal)),
+        Remark::Passed(refusal, because) => log::info!("{}", who.line(Some(*because), refusal)),
         Remark::Changed(_) => log::info!("{PREFIX}changed {number} uid={}", who.user_id()),
     }
     COUNTED.add(number, outcome);

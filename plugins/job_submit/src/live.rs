@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock};
 use std::time::{Duration, Instant, SystemTime};
 
-use gpushare::config::last_good::{self, InForce, LastGood, NoCopy, NoRules, Source};
+use gpushare::config::last_good::{self, LastGood, NoCopy, NoRules, Origin, Source};
 use gpushare::config::rules::Rules;
 use gpushare::config::{self, LoadError};
 use gpushare::submit::policy::Policy;
@@ -81,18 +81,15 @@ impl Live {
     pub fn start(&self, slurm_conf: &Path, state: Option<PathBuf>) -> Result<Option<PathBuf>, NoRules> {
         let stamp = Stamp::of(slurm_conf);
         let mut file = File { slurm_conf: slurm_conf.to_owned(), state, ..File::default() };
-        let rules = match file.choose(&stamp.path)?.0 {
-            InForce::File(rules, _) => {
-                log::info!("job_submit/gpushare: {} read", stamp.path.display());
-                rules
-            }
-            InForce::LastGood(rules, ..) => rules,
-            InForce::Defaults(_) => {
-                let path = stamp.path.display();
+        let (rules, origin, _) = file.choose(&stamp.path)?;
+        let path = stamp.path.display();
+        match origin {
+            Origin::File(_) => log::info!("job_submit/gpushare: {path} read"),
+            Origin::LastGood(..) => {}
+            Origin::Defaults(_) => {
                 log::info!("job_submit/gpushare: {path} does not exist, the defaults apply");
-                Rules::default()
             }
-        };
+        }
         file.judged = Some(stamp);
         file.counts.clone_from(&rules.refusal_counts);
         let mut place = self.file.lock();
@@ -127,8 +124,13 @@ impl Live {
         let stamp = Stamp::of(&file.slurm_conf);
         let path = stamp.path.display();
         let mut is_final = true;
-        let chosen = match file.choose(&stamp.path) {
-            Ok((InForce::File(rules, text), before)) => {
+        let chosen = file.choose(&stamp.path).map(|(rules, origin, before)| {
+            self.adopt(rules.policy);
+            file.counts = rules.refusal_counts;
+            (origin, before)
+        });
+        match chosen {
+            Ok((Origin::File(text), before)) => {
                 if file.judged.as_ref() != Some(&stamp) {
                     log::info!("job_submit/gpushare: {path} read again");
                 }
@@ -145,24 +147,16 @@ impl Live {
                 if is_final {
                     keep(file.state.as_deref(), &stamp.path, &text);
                 }
-                Some(rules)
             }
-            Ok((InForce::LastGood(rules, copy, _), _)) => {
+            Ok((Origin::LastGood(copy, _), _)) => {
                 log::info!("job_submit/gpushare: in control, by the last good rules, of {}", copy.source);
-                Some(rules)
             }
-            Ok((InForce::Defaults(_), _)) => {
+            Ok((Origin::Defaults(_), _)) => {
                 log::info!("job_submit/gpushare: in control, by the defaults: {path} does not exist");
-                Some(Rules::default())
             }
             Err(no_rules) => {
                 file.complain(format!("{no_rules}; in control, by the rules of this slurmctld's start"));
-                None
             }
-        };
-        if let Some(rules) = chosen {
-            file.counts = rules.refusal_counts;
-            self.adopt(rules.policy);
         }
         counted(file.counts.as_deref());
         file.judged = is_final.then_some(stamp);
@@ -186,7 +180,7 @@ impl Live {
             file.young = Some(stamp);
             return;
         }
-        let found = Rules::load_with_text(&stamp.path);
+        let found = config::load(&stamp.path, Rules::parse);
         if Stamp::of(&file.slurm_conf) != stamp {
             return; // it changed while it was read
         }
@@ -208,14 +202,14 @@ impl Live {
 
 impl File {
     /// The rules to use, and the copy before. Logs why they aren't the file's.
-    fn choose(&mut self, path: &Path) -> Result<(InForce, Option<LastGood>), NoRules> {
+    fn choose(&mut self, path: &Path) -> Result<(Rules, Origin, Option<LastGood>), NoRules> {
         let copy = self.state.as_deref().map_or(Err(NoCopy::None), last_good::read);
         let before = copy.as_ref().ok().cloned();
-        let rules = last_good::choose(Rules::load_with_text(path), copy)?;
-        match &rules {
-            InForce::File(..) | InForce::Defaults(NoCopy::None) => self.complaint.clear(),
-            InForce::Defaults(no_copy) => self.complain(format!("the defaults apply, because {no_copy}")),
-            InForce::LastGood(_, LastGood { path: copy, source, .. }, why) => {
+        let (rules, origin) = last_good::choose(config::load(path, Rules::parse), copy)?;
+        match &origin {
+            Origin::File(_) | Origin::Defaults(NoCopy::None) => self.complaint.clear(),
+            Origin::Defaults(no_copy) => self.complain(format!("the defaults apply, because {no_copy}")),
+            Origin::LastGood(LastGood { path: copy, source, .. }, why) => {
                 let missing = || {
                     let path = path.display();
                     format!("{path} does not exist (for the defaults, make one that has only a comment)")
@@ -225,7 +219,7 @@ impl File {
                 self.complain(format!("{why}; the last good rules stay in force, from {copy}, of {source}"));
             }
         }
-        Ok((rules, before))
+        Ok((rules, origin, before))
     }
 
     /// Logs an error, unless it was the last one.

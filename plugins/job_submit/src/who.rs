@@ -1,9 +1,9 @@
 //! Whose request a log line is about: user, account, QOS, partition and the job's name, as slurmctld will use them.
 //! Looked up only for requests that get a log line, after the check's locks are released.
 
-use gpushare::submit::log_line::{Key, LogLine, Verdict};
+use gpushare::submit::log_line::{Key, LogLine};
 use gpushare::submit::message;
-use gpushare::submit::policy::{Accounting, DefaultQos, Ground, Refusal};
+use gpushare::submit::policy::{Accounting, Because, DefaultQos, Ground, Refusal};
 use gpushare::submit::request::Request;
 use gpushare_slurm::accounting::Cache;
 use gpushare_slurm::submission::{Existing, Submission};
@@ -39,11 +39,7 @@ impl Who {
         let cache = Cache::new();
         let accounting = &cache;
         let owner = accounting.owner(request);
-        let default_qos = match request.qos {
-            None => accounting.default_qos(request),
-            Some(_) => DefaultQos::None,
-        };
-        let default_qos = match default_qos {
+        let default_qos = || match accounting.default_qos(request) {
             DefaultQos::One(qos) => Some(accounting.name(qos)),
             DefaultQos::None | DefaultQos::OneOf(_) => None,
         };
@@ -51,7 +47,7 @@ impl Who {
         let texts = [
             (Key::User, owner.map(|owner| owner.user)),
             (Key::Account, owner.map(|owner| owner.account).or(request.account)),
-            (Key::Qos, request.qos.or(default_qos)),
+            (Key::Qos, request.qos.or_else(default_qos)),
             (Key::Partition, request.partition.or_else(default_partition)),
             (Key::Name, name),
         ];
@@ -64,14 +60,14 @@ impl Who {
     }
 
     /// The log line about one verdict. The QOS, partition or account is named as the broken rule names it.
-    pub fn line(&self, verdict: Verdict, refusal: &Refusal) -> LogLine {
+    pub fn line(&self, passed: Option<Because>, refusal: &Refusal) -> LogLine {
         let named = match &refusal.ground {
             Ground::Qos(name) => Some((Key::Qos, name)),
             Ground::Account { name, .. } => Some((Key::Account, name)),
             Ground::Partition(name) => Some((Key::Partition, name)),
             Ground::Site => None,
         };
-        let mut line = LogLine::new(verdict, refusal.rule.number(), self.user_id)
+        let mut line = LogLine::new(passed, refusal.rule.number(), self.user_id)
             .with(Key::Asked, &refusal.asked)
             .with(Key::Request, &message::request(refusal).unwrap_or_default())
             .with(Key::Try, message::correction(refusal).unwrap_or_default().as_bytes());

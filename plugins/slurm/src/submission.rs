@@ -5,7 +5,7 @@ use std::ptr::NonNull;
 
 use gpushare::mend::mended;
 use gpushare::submit::grammar::Spelling;
-use gpushare::submit::request::{Amounts, Batch, Field, LONGEST, Memory, Request};
+use gpushare::submit::request::{Batch, Field, LONGEST, Memory, Request};
 use slurm_sys::job_desc_msg_t;
 
 use crate::accounting::alternate;
@@ -348,13 +348,6 @@ fn request_of(job: &job_desc_msg_t) -> Request<'_> {
         time_limit: number(job.time_limit),
         user_env: user_env(job).next().is_some(),
     };
-    let amounts = Amounts {
-        min_cpus: number(job.min_cpus),
-        cpus_per_node: small(job.pn_min_cpus),
-        // In an existing job of slurmctld's, the highest number means "not set".
-        ntasks_per_socket: small(job.ntasks_per_socket).filter(|tasks| *tasks < u16::MAX),
-        memory: Some(job.pn_min_memory).filter(|memory| *memory != slurm_sys::UNSET_U64).map(Memory::of),
-    };
     Request {
         user_id: job.user_id,
         num_tasks: number(job.num_tasks),
@@ -364,7 +357,11 @@ fn request_of(job: &job_desc_msg_t) -> Request<'_> {
         max_nodes: number(job.max_nodes).filter(|most| *most > 0),
         sockets_per_node: small(job.sockets_per_node),
         ntasks_per_node: small(job.ntasks_per_node),
-        amounts,
+        min_cpus: number(job.min_cpus),
+        cpus_per_node: small(job.pn_min_cpus),
+        // In an existing job of slurmctld's, the highest number means "not set".
+        ntasks_per_socket: small(job.ntasks_per_socket).filter(|tasks| *tasks < u16::MAX),
+        memory: Some(job.pn_min_memory).filter(|memory| *memory != slurm_sys::UNSET_U64).map(Memory::of),
         fewest_nodes: says(slurm_sys::JOB_USE_MIN_NODES),
         nodes_follow_tasks: says(slurm_sys::JOB_MOST_NODES_ARE_TASKS),
         spread: says(slurm_sys::JOB_SPREAD),

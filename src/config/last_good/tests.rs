@@ -121,19 +121,19 @@ fn the_copy_is_used_where_the_file_is_broken_or_missing() {
     let copy = || read(folder.path());
     let other = Rules::parse("GovernedQOS=other").unwrap();
     let chosen = choose(Ok(Some((other.clone(), "its text".to_owned()))), copy()).unwrap();
-    assert!(matches!(chosen, InForce::File(rules, text) if rules == other && text == "its text"));
+    assert!(matches!(chosen, (rules, Origin::File(text)) if rules == other && text == "its text"));
     let expected = Rules::parse(TEXT).unwrap();
     for (found, is_missing) in [(Err(broken()), false), (Ok(None), true)] {
-        let InForce::LastGood(rules, used, why) = choose(found, copy()).unwrap() else { panic!() };
+        let (rules, Origin::LastGood(used, why)) = choose(found, copy()).unwrap() else { panic!() };
         assert_eq!((rules, used, why.is_none()), (expected.clone(), copy().unwrap(), is_missing));
     }
     let said = choose(Err(broken()), Err(NoCopy::None)).unwrap_err().to_string();
     assert_eq!(said, format!("{}; {}", broken(), NoCopy::None));
-    assert!(matches!(choose(Ok(None), Err(NoCopy::None)).unwrap(), InForce::Defaults(NoCopy::None)));
+    assert!(matches!(choose(Ok(None), Err(NoCopy::None)).unwrap(), (_, Origin::Defaults(NoCopy::None))));
     keep(folder.path(), &source(), "GouvernedQOS=x\n", 1).unwrap();
     let said = choose(Err(broken()), copy()).unwrap_err().to_string();
     assert!(said.contains("gpushare_last_good, below its first line: line 1: unknown key"), "{said}");
-    assert!(matches!(choose(Ok(None), copy()).unwrap(), InForce::Defaults(NoCopy::Content(..))));
+    assert!(matches!(choose(Ok(None), copy()).unwrap(), (_, Origin::Defaults(NoCopy::Content(..)))));
 }
 
 /// Set for the process that [`whoever_is_killed_while_writing_leaves_a_whole_copy`] kills.

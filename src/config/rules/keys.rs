@@ -6,7 +6,7 @@ use crate::config::values::{
     NAMES, OFF_OR_PATH, SHARE_GRES, is_gres_name, keys, number, off_or_path, share_gres, word,
 };
 use crate::submit::policy::{
-    ForeignTypes, Governed, GovernedAccounts, GovernedGres, LimitAdvice, Mode, ShareGres,
+    ForeignTypes, Governed, GovernedAccounts, GovernedGres, LimitAdvice, Mode, PartitionRecord, ShareGres,
 };
 use crate::text::pattern::Patterns;
 use crate::word::Word;
@@ -38,6 +38,13 @@ pub(super) const KEYS: &[Key<Draft>] = keys! {
     "ShareGRES": SHARE_GRES => rules.policy.share_gres = |text| share_gres(text).map(ShareGres);
     "MemoryGRES": "the name of a GRES that no node has, such as gpumem" => memory_gres = share_gres;
     "RefusalCounts": OFF_OR_PATH => rules.refusal_counts = off_or_path;
+};
+
+/// Those of a line `PartitionName=NAMES Key=Value…`, which replace those for all partitions.
+pub(super) const OF_PARTITIONS: &[Key<PartitionRecord>] = keys! {
+    "PartitionName": NAMES => names = Patterns::parse;
+    "MaxCPUsPerGpu": CPUS_PER_GPU => caps.cpus = cpus_per_gpu;
+    "MaxMemPerGpu": MEM_PER_GPU => caps.mem = mem_per_gpu;
 };
 
 fn drops_user_env(value: &str) -> Option<bool> {

@@ -7,7 +7,7 @@ use std::fmt::Write;
 
 use crate::submit::grammar::{Gres, Spelling, Token};
 use crate::submit::policy::{Command, Correction, Refusal, Rule};
-use crate::submit::request::{Field, Memory, Parsed, Part};
+use crate::submit::request::{Description, Field, Memory, Parsed, Part};
 use crate::text::quantity::size;
 use crate::text::shown::shell_word;
 
@@ -16,7 +16,7 @@ const LONGEST_COMMAND: usize = 600;
 
 /// The command that would be accepted, if there is one and it can be written.
 pub(super) fn written(refusal: &Refusal) -> Option<String> {
-    let correction = refusal.correction.as_deref().filter(|correction| !contradictory(correction))?;
+    let correction = refusal.correction.as_deref().filter(|correction| !contradictory(&correction.said))?;
     let words = match &refusal.command {
         _ if refusal.rule == Rule::OldRequestStays => options(correction)?,
         Command::Submit => options(correction)?,
@@ -65,15 +65,12 @@ fn jobs(job: &[u8], array: bool) -> Option<String> {
     Some(all)
 }
 
-fn options(wanted: &Correction) -> Option<Vec<String>> {
+fn options(correction: &Correction) -> Option<Vec<String>> {
+    let wanted = &correction.said;
     let mut words = Vec::new();
-    let mut name = |option: &str, text: &Option<Vec<u8>>| {
-        words.extend(text.as_ref().map(|text| format!("--{option}={}", word(text))));
-    };
-    name("qos", &wanted.qos);
-    name("account", &wanted.account);
-    name("partition", &wanted.partition);
-    name("reservation", &wanted.reservation);
+    for (option, name) in wanted.places() {
+        words.extend(name.map(|name| format!("--{option}={}", word(name))));
+    }
     let request = &Parsed::from(wanted.borrowed());
     let of_counts = |whole, part| ratio(request, whole, part);
     if wanted.max_nodes.map(u64::from) != of_counts(Field::Job, Field::Node)
@@ -104,13 +101,13 @@ fn options(wanted: &Correction) -> Option<Vec<String>> {
             words.extend(field_options(field, &parts, wanted.spelling)?);
         }
     }
-    let of_node = wanted.amounts.cpus_per_node.filter(|cpus| Some(*cpus) != wanted.cpus_per_task);
+    let of_node = wanted.cpus_per_node.filter(|cpus| Some(*cpus) != wanted.cpus_per_task);
     words.extend(of_node.map(|cpus| format!("--mincpus={cpus}")));
-    words.extend(wanted.amounts.memory.map(|amount| match amount {
+    words.extend(wanted.memory.map(|amount| match amount {
         Memory::PerNode(each) => format!("--mem={}", size(each)),
         Memory::PerCpu(each) => format!("--mem-per-cpu={}", size(each)),
     }));
-    words.extend(wanted.options.iter().map(|option| word(option)));
+    words.extend(correction.options.iter().map(|option| word(option)));
     Some(words)
 }
 
@@ -181,7 +178,7 @@ fn of_each_gpu(parts: &[&Part]) -> Option<u64> {
 }
 
 /// `2` or `1-4`. A minimum without a maximum comes from other options, which the user already has.
-fn nodes(wanted: &Correction) -> Option<String> {
+fn nodes(wanted: &Description<Vec<u8>>) -> Option<String> {
     let most = wanted.max_nodes.filter(|most| *most > 0)?;
     let fewest = wanted.min_nodes.unwrap_or(1);
     Some(if fewest == most { most.to_string() } else { format!("{fewest}-{most}") })
@@ -197,7 +194,7 @@ fn ratio(request: &Parsed, whole: Field, part: Field) -> Option<u64> {
 }
 
 /// Whether no number of nodes fits.
-fn contradictory(wanted: &Correction) -> bool {
+fn contradictory(wanted: &Description<Vec<u8>>) -> bool {
     let most = wanted.max_nodes.filter(|most| *most > 0);
     most.is_some_and(|most| wanted.min_nodes.is_some_and(|fewest| fewest > most))
 }
@@ -206,17 +203,15 @@ fn positive(number: Option<u16>) -> Option<u16> {
     number.filter(|number| *number > 0)
 }
 
-fn update(wanted: &Correction, job: &str) -> Option<Vec<String>> {
+fn update(correction: &Correction, job: &str) -> Option<Vec<String>> {
+    let wanted = &correction.said;
     let mut words = vec![format!("scontrol update job={job}")];
     // scontrol has no key for this.
-    if wanted.ntasks_per_tres.is_some() || !wanted.options.is_empty() {
+    if wanted.ntasks_per_tres.is_some() || !correction.options.is_empty() {
         return None;
     }
     let text = |key: &str, text: Option<&Vec<u8>>| text.map(|text| format!("{key}={}", word(text)));
-    words.extend(text("qos", wanted.qos.as_ref()));
-    words.extend(text("account", wanted.account.as_ref()));
-    words.extend(text("partition", wanted.partition.as_ref()));
-    words.extend(text("reservation", wanted.reservation.as_ref()));
+    words.extend(wanted.places().into_iter().filter_map(|(key, name)| text(key, name)));
     words.extend(match (wanted.min_nodes, nodes(wanted)) {
         (_, Some(nodes)) => Some(format!("NumNodes={nodes}")),
         (fewest, None) => fewest.map(|fewest| format!("NumNodes={fewest}")),
@@ -225,9 +220,9 @@ fn update(wanted: &Correction, job: &str) -> Option<Vec<String>> {
     words.extend(wanted.ntasks_per_node.map(|tasks| format!("TasksPerNode={tasks}")));
     words.extend(wanted.cpus_per_task.map(|cpus| format!("CPUsPerTask={cpus}")));
     words.extend(wanted.sockets_per_node.map(|sockets| format!("ReqSockets={sockets}")));
-    words.extend(wanted.amounts.min_cpus.map(|cpus| format!("NumCPUs={cpus}")));
-    words.extend(wanted.amounts.cpus_per_node.map(|cpus| format!("MinCPUsNode={cpus}")));
-    words.extend(wanted.amounts.memory.map(|amount| match amount {
+    words.extend(wanted.min_cpus.map(|cpus| format!("NumCPUs={cpus}")));
+    words.extend(wanted.cpus_per_node.map(|cpus| format!("MinCPUsNode={cpus}")));
+    words.extend(wanted.memory.map(|amount| match amount {
         Memory::PerNode(each) => format!("MinMemoryNode={each}"),
         Memory::PerCpu(each) => format!("MinMemoryCPU={each}"),
     }));

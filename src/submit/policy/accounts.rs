@@ -5,8 +5,9 @@
 //! cluster's types passes under every association, and needs no look-up of associations.
 
 use super::governed::predicts;
-use super::under::Under;
-use super::{Accounting, Fault, GPU, GovernedAccounts, Ground, Judgement, Mode, Policy, Rule, shortened};
+use super::{
+    Accounting, Fault, GPU, GovernedAccounts, Ground, Judgement, Mode, Policy, Rule, Under, shortened,
+};
 use crate::mend::mended;
 use crate::submit::grammar::{Gres, Token};
 use crate::submit::request::Parsed;

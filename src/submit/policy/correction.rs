@@ -5,10 +5,9 @@
 //! fault, checks the result, and fixes the next fault, until none is left. If a fault can't be fixed, there is no
 //! correction.
 
-use super::under::Under;
 use super::{
     Accounting, Correction, Fault, Field, GPU, Gres, Ground, Judgement, Names, Offer, QUOTED, Refusal,
-    Request, Rule, Update, merged,
+    Request, Rule, Under, Update, merged,
 };
 use crate::mend::mended;
 use crate::submit::grammar::{Spelling, Token, tokens};
@@ -56,7 +55,7 @@ impl Correction {
     /// Sets some of the strings.
     pub(super) fn set(&mut self, fields: impl IntoIterator<Item = (Field, Vec<u8>)>) {
         for (field, text) in fields {
-            *self.string_mut(field) = Some(text);
+            *self.said.string_mut(field) = Some(text);
         }
     }
 
@@ -110,31 +109,39 @@ impl<A: Accounting> Judgement<'_, '_, A> {
     fn to_begin_with(&self, fault: &Refusal) -> Option<Correction> {
         match self.update {
             Some((update, _)) if update.job.len() <= QUOTED => {
-                let mut said = Correction::of(&update.request);
-                said.amounts = update.request.amounts;
+                let mut all = Correction::of(&update.request);
                 // Not every release takes an empty name for the default.
-                if let (Some([]), Ground::Qos(name)) = (said.qos.as_deref(), &fault.ground) {
-                    said.qos = Some(name.clone());
+                if let (Some([]), Ground::Qos(name)) = (all.said.qos.as_deref(), &fault.ground) {
+                    all.said.qos = Some(name.clone());
                 }
-                Some(said)
+                Some(all)
             }
             Some(_) => None,
             None => {
-                let mut all = Correction::of(self.request);
-                let asked = std::mem::take(&mut all.partition);
-                all.qos = None;
+                // CPUs and memory only if they must change.
+                let kept = Request {
+                    qos: None,
+                    account: self.request.account.filter(|_| matches!(fault.ground, Ground::Account { .. })),
+                    partition: None,
+                    reservation: None,
+                    min_cpus: None,
+                    cpus_per_node: None,
+                    ntasks_per_socket: None,
+                    memory: None,
+                    ..**self.request
+                };
+                let mut all = Correction::of(&kept);
                 match &fault.ground {
-                    Ground::Qos(name) => all.qos = Some(name.clone()),
+                    Ground::Qos(name) => all.said.qos = Some(name.clone()),
                     Ground::Partition(name) => {
-                        all.partition = asked.or_else(|| Some(name.clone()).filter(|name| !name.is_empty()));
+                        let judged = Some(name.as_slice()).filter(|name| !name.is_empty());
+                        all.said.partition = self.request.partition.or(judged).map(<[u8]>::to_vec);
                     }
                     Ground::Account { .. } | Ground::Site => {}
                 }
-                all.account = all.account.take().filter(|_| matches!(fault.ground, Ground::Account { .. }));
-                all.reservation = None;
                 if !mended("corrections-complete") {
-                    all.num_tasks = None;
-                    all.min_nodes = None;
+                    all.said.num_tasks = None;
+                    all.said.min_nodes = None;
                 }
                 Some(all)
             }
@@ -171,22 +178,24 @@ impl<A: Accounting> Judgement<'_, '_, A> {
             Ground::Account { .. } => Some(Under::Account),
             Ground::Site => None,
         };
+        let before = wanted.clone();
+        let request = &self.effective(&before);
         match fault.rule {
             Rule::NtasksPerGpuAlone
                 if fault.ground == Ground::Site || under.is_some_and(|under| !self.wants_types(under)) =>
             {
-                self.add_gpus(wanted, Field::Job, fault.count)
+                add_gpus(request, wanted, Field::Job, fault.count)
             }
             Rule::TypeMissing
             | Rule::TypeUnknown
             | Rule::TypeForeign
             | Rule::Unreadable
             | Rule::ShareUncounted
-            | Rule::NtasksPerGpuAlone => self.retype(wanted, under?),
-            Rule::NotRestated => self.restate(wanted, under),
+            | Rule::NtasksPerGpuAlone => self.retype(request, wanted, under?),
+            Rule::NotRestated => self.restate(request, wanted, under),
             Rule::QosList => {
                 let Ground::Qos(name) = &fault.ground else { return None };
-                wanted.qos = Some(name.clone());
+                wanted.said.qos = Some(name.clone());
                 Some(())
             }
             Rule::OptionInsideQos => self.take_apart(wanted),
@@ -194,15 +203,15 @@ impl<A: Accounting> Judgement<'_, '_, A> {
             | Rule::ShareSize
             | Rule::ShareMemory
             | Rule::ShareReservation
-            | Rule::WholeGpu => self.mend_share(wanted, fault),
+            | Rule::WholeGpu => self.mend_share(request, wanted, fault),
             Rule::GpuMissing if fault.ground == Ground::Partition(Vec::new()) => {
-                wanted.partition = Some(b"NAME".to_vec());
+                wanted.said.partition = Some(b"NAME".to_vec());
                 Some(())
             }
-            Rule::GpuMissing => self.add_gpus(wanted, fault.field, fault.count),
-            Rule::TooManyCpus | Rule::TooMuchMemory => self.fit(wanted),
+            Rule::GpuMissing => add_gpus(request, wanted, fault.field, fault.count),
+            Rule::TooManyCpus | Rule::TooMuchMemory => self.fit(request, wanted),
             Rule::TypeOfNone => {
-                let spelling = wanted.spelling;
+                let spelling = wanted.said.spelling;
                 let said = &mut wanted.said;
                 for text in [&mut said.cpus_per_tres, &mut said.mem_per_tres].into_iter().flatten() {
                     *text = untyped(text, spelling);
@@ -210,18 +219,21 @@ impl<A: Accounting> Judgement<'_, '_, A> {
                 Some(())
             }
             Rule::TooManyNodes => {
-                wanted.min_nodes = u32::try_from(fault.count).ok();
-                wanted.max_nodes = None;
+                wanted.said.min_nodes = u32::try_from(fault.count).ok();
+                wanted.said.max_nodes = None;
                 Some(())
             }
-            Rule::TasksUneven => self.fill_nodes(wanted),
+            Rule::TasksUneven => self.fill_nodes(request, wanted),
             Rule::NotAlone if fault.field == Field::Task => None,
             Rule::NotAlone => {
                 *wanted = wanted.names_and_gpus();
                 Some(())
             }
+            Rule::GpuUncounted => {
+                let fault = self.share_instead(request, under?)?;
+                self.mend_share(request, wanted, &fault)
+            }
             Rule::TooLong
-            | Rule::GpuUncounted
             | Rule::TooMuchAtOnce
             | Rule::ShareFixed
             | Rule::TypeResembles
@@ -239,8 +251,8 @@ impl<A: Accounting> Judgement<'_, '_, A> {
         // Another fault may have had to be fixed as well.
         let names_alone = self.to_begin_with(fault).is_some_and(|asked| {
             let mut rest = wanted.clone();
-            rest.qos.clone_from(&asked.qos);
-            rest.partition.clone_from(&asked.partition);
+            rest.said.qos.clone_from(&asked.said.qos);
+            rest.said.partition.clone_from(&asked.said.partition);
             rest.open = Vec::new();
             rest == asked
         });
@@ -261,16 +273,16 @@ impl<A: Accounting> Judgement<'_, '_, A> {
     }
 
     /// Makes a share of an allowed size, counted per node, in a reservation that may have shares.
-    fn mend_share(&self, wanted: &mut Correction, fault: &Refusal) -> Option<()> {
+    fn mend_share(&self, request: &Parsed, wanted: &mut Correction, fault: &Refusal) -> Option<()> {
         let units = match (fault.rule, &fault.offer) {
             (Rule::ShareReservation, Offer::Reservations(parts)) => {
                 let name = parts.first()?.clone().into_bytes();
                 wanted.open.push((name.clone(), b"NAME".to_vec()));
-                wanted.reservation = Some(name);
+                wanted.said.reservation = Some(name);
                 return Some(());
             }
             (Rule::WholeGpu, _) if fault.ground == Ground::Partition(Vec::new()) => {
-                wanted.partition = Some(b"NAME".to_vec());
+                wanted.said.partition = Some(b"NAME".to_vec());
                 return Some(());
             }
             // The option would have to be removed.
@@ -298,8 +310,6 @@ impl<A: Accounting> Judgement<'_, '_, A> {
             Token::Cpus(_) | Token::Other => true,
             Token::Unrecognised(_) => false,
         };
-        let said = wanted.clone();
-        let request = self.effective(&said);
         let gres_type = request.names(|gres| gres.name == fault.gres).and_then(|(_, gres)| gres.gres_type);
         let share = Gres {
             name: &fault.gres,
@@ -319,14 +329,34 @@ impl<A: Accounting> Judgement<'_, '_, A> {
         Some(())
     }
 
+    /// Where a QOS counts only shares, the fault of a GPU in a partition for shares only, with the largest share of
+    /// which the job may have one on each node. `None` if it is unknown how large a share can be.
+    fn share_instead(&self, request: &Parsed, under: Under<A::Qos>) -> Option<Fault> {
+        let Under::Qos(qos) = under else { return None };
+        let share = self.policy.share_counted(self.accounting, qos)?;
+        let of_types = self.accounting.typed_limits(qos, share).filter_map(|limit| limit.count).max();
+        let most = self.accounting.limit_on_all(qos, share).flatten().into_iter().chain(of_types).min()?;
+        let each = most.checked_div(request.times(Field::Node))?;
+        let rules = &self.policy.shares;
+        let size = if rules.sizes.is_empty() {
+            let of_gpu = rules.most.filter(|_| share == self.policy.share_gres.0.as_bytes());
+            of_gpu.map(|units| units.min(each))
+        } else {
+            rules.sizes.iter().copied().filter(|size| *size <= each).max()
+        };
+        let size = size.filter(|size| *size > 0)?;
+        let fault = self.ground_refusal(Rule::WholeGpu, under).gres(share.to_vec());
+        Some(fault.offer(Offer::Sizes(vec![size])))
+    }
+
     /// Splits `--qos=NAME,--gres=gpu:2` into the options that were meant.
     fn take_apart(&self, wanted: &mut Correction) -> Option<()> {
         let (name, options) = taken_apart(Names::of(self.said().qos?))?;
-        wanted.qos = Some(name.to_vec());
+        wanted.said.qos = Some(name.to_vec());
         for option in options {
-            match meant(&option, wanted.spelling) {
+            match meant(&option, wanted.said.spelling) {
                 // Which of the two would apply depends on where each was given.
-                Some((field, _)) if wanted.string(field).is_some() => return None,
+                Some((field, _)) if wanted.said.string(field).is_some() => return None,
                 Some(string) => wanted.set([string]),
                 None if self.update.is_some() => return None,
                 None => wanted.options.push(option),
@@ -334,6 +364,13 @@ impl<A: Accounting> Judgement<'_, '_, A> {
         }
         Some(())
     }
+}
+
+/// Adds this many GPUs to those that a correction has.
+fn add_gpus(request: &Parsed, wanted: &mut Correction, field: Field, count: u64) -> Option<()> {
+    let gpus = merged::written(Gres { name: GPU, gres_type: None, count }, request.spelling);
+    wanted.set([(field, merged::before(gpus, request.string(field).copied()))]);
+    Some(())
 }
 
 /// The tokens of a string without their types.

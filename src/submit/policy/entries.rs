@@ -1,9 +1,7 @@
 //! Slurm turns a typed request into entries, which it finds by their number, changes in updates, and counts before it
 //! knows the nodes. Each rule here covers a case in which more GPUs would run than Slurm counts.
 
-use super::refusal::plain;
-use super::under::Under;
-use super::{Accounting, Fault, Judgement, Rule, Ruling, shortened};
+use super::{Accounting, Fault, Judgement, Rule, Ruling, Under, plain, shortened};
 use crate::mend::mended;
 use crate::submit::grammar::{Gres, Token};
 use crate::submit::request::{Field, Parsed, Part};

@@ -2,11 +2,9 @@
 
 use std::cmp::Ordering;
 
-use super::refusal::plain;
-use super::under::Under;
 use super::{
     Accounting, Fault, ForeignTypes, GPU, Governed, Ground, Judgement, Offer, Policy, Rule, TypedLimit,
-    shortened,
+    Under, plain, shortened,
 };
 use crate::mend::mended;
 use crate::submit::grammar::{Gres, Spelling, Token};
@@ -21,28 +19,28 @@ impl Policy {
         let typed = |gres| accounting.typed_limits(qos, gres).next().is_some();
         match &self.governed {
             Governed::Auto => {
-                typed(GPU) || self.share_names().any(typed) || self.counts_only_shares(accounting, qos)
+                typed(GPU) || self.share_names().any(typed) || self.share_counted(accounting, qos).is_some()
             }
             Governed::Names(patterns) => patterns.match_name(accounting.name(qos), Case::Ignored),
         }
     }
 
-    /// Whether a QOS allows a number of shares at once and has no limit on GPUs: then whole GPUs would come on top of
-    /// what it allows.
-    fn counts_only_shares<A: Accounting>(&self, accounting: &A, qos: A::Qos) -> bool {
+    /// The share of which a QOS allows a number at once, if it has no limit on GPUs: then whole GPUs would come on top
+    /// of what it allows.
+    pub(super) fn share_counted<A: Accounting>(&self, accounting: &A, qos: A::Qos) -> Option<&[u8]> {
         let limits =
             |gres| accounting.limits_all(qos, gres) || accounting.typed_limits(qos, gres).next().is_some();
         // A limit of 0 forbids shares, and one on minutes doesn't say how many.
         let some = |count: Option<u64>| count.unwrap_or_default() > 0;
-        let allows = |gres| {
+        let allows = |gres: &[u8]| {
             let all = some(accounting.limit_on_all(qos, gres).flatten());
             all || accounting.typed_limits(qos, gres).any(|limit| some(limit.count))
         };
         let deny = self.foreign_types == ForeignTypes::Deny && self.gres.has(GPU);
-        mended("whole-gpus-under-shares")
-            && deny
-            && self.share_names().any(|name| self.gres.has(name) && allows(name))
-            && !limits(GPU)
+        if !deny || !mended("whole-gpus-under-shares") {
+            return None;
+        }
+        self.share_names().find(|name| self.gres.has(name) && allows(name)).filter(|_| !limits(GPU))
     }
 }
 
@@ -207,7 +205,7 @@ impl<A: Accounting> Judgement<'_, '_, A> {
             let wanted = gres.gres_type.is_some() || restricted || billed();
             return self.uncounted(gres).filter(|_| wanted);
         }
-        if gres.name == GPU && !restricted && self.policy.counts_only_shares(self.accounting, qos) {
+        if gres.name == GPU && !restricted && self.policy.share_counted(self.accounting, qos).is_some() {
             return Some(Rule::GpuUncounted);
         }
         // No limit of the QOS counts these shares, so they would be parts of GPUs in addition to those that the QOS

@@ -1,12 +1,10 @@
 //! The consequence of a fault: exemptions, modes, and the type that `Mode=default` fills in.
 
 use super::merged::written;
-use super::refusal::plain;
 use super::retype::filled;
-use super::under::Under;
 use super::{
     Accounting, Because, Change, Command, Fault, GPU, Ground, Judgement, LimitAdvice, Mode, Owner, Refusal,
-    Remark, Rule, Ruling, Trait,
+    Remark, Rule, Ruling, Trait, Under, plain,
 };
 use crate::mend::mended;
 use crate::submit::grammar::Gres;
@@ -52,25 +50,21 @@ impl<A: Accounting> Judgement<'_, '_, A> {
         Ok(())
     }
 
+    /// The mode of the QOS that has the rule. If a list, a partition, an account or the site has it, the strictest mode
+    /// of the QOSes that the job may get: of a list, of those that are governed.
     pub(super) fn mode_of(&self, fault: &Refusal) -> Mode {
-        match &fault.ground {
-            Ground::Qos(_) if fault.rule == Rule::QosList => self.mode_of_list(),
-            Ground::Qos(name) => self.policy.mode(name),
-            Ground::Partition(_) | Ground::Account { .. } | Ground::Site => self.strictest_mode(),
-        }
-    }
-
-    /// For a list, Slurm may choose any QOS: the strictest mode of the governed ones.
-    fn mode_of_list(&self) -> Mode {
-        let names = Names::of(self.request.qos.unwrap_or_default()).of_qoses();
-        let governing = self.accounting.qoses_named(&names).into_iter().filter(|qos| self.governs(*qos));
-        strictest(&governing.map(|qos| self.policy.mode(self.accounting.name(qos))).collect::<Vec<_>>())
-    }
-
-    /// The mode of the job's QOS, or of its default QOS if it names none; if there are several, the strictest.
-    fn strictest_mode(&self) -> Mode {
-        let names = self.names_of_qoses(self.request).into_iter();
-        strictest(&names.map(|name| self.policy.mode(name)).collect::<Vec<_>>())
+        let names = match &fault.ground {
+            Ground::Qos(_) if fault.rule == Rule::QosList => {
+                let governing =
+                    self.possible_qoses(self.request).into_iter().filter(|qos| self.governs(*qos));
+                governing.map(|qos| self.accounting.name(qos)).collect()
+            }
+            Ground::Qos(name) => return self.policy.mode(name),
+            Ground::Partition(_) | Ground::Account { .. } | Ground::Site => self.names_of_qoses(self.request),
+        };
+        let modes: Vec<Mode> = names.into_iter().map(|name| self.policy.mode(name)).collect();
+        let mut strict = [Mode::Enforce, Mode::Default, Mode::Warn].into_iter();
+        strict.find(|mode| modes.contains(mode)).unwrap_or(Mode::Audit)
     }
 
     /// Whether an update ends a job's exemption, during which it may have got GPUs that Slurm doesn't show.
@@ -151,11 +145,6 @@ impl<A: Accounting> Judgement<'_, '_, A> {
         let token = Gres { name: GPU, gres_type: Some(gres_type), count: fault.count };
         (even && self.request.tres_per_job.is_none()).then(|| written(token, self.request.spelling))
     }
-}
-
-fn strictest(modes: &[Mode]) -> Mode {
-    let strictest = [Mode::Enforce, Mode::Default, Mode::Warn].into_iter().find(|mode| modes.contains(mode));
-    strictest.unwrap_or(Mode::Audit)
 }
 
 /// Whether an exemption covers a broken rule. An update shows only one QOS of a list, so an exemption that a job can

@@ -3,10 +3,9 @@
 //! src/plugins/select/cons_tres/gres_select_filter.c).
 
 use super::governed::predicts;
-use super::refusal::plain;
-use super::under::Under;
 use super::{
     Accounting, Correction, DefaultQos, Fault, GPU, GovernedAccounts, Judgement, LimitAdvice, Offer, Rule,
+    Under, plain,
 };
 use crate::mend::mended;
 use crate::submit::grammar::Gres;
@@ -56,15 +55,13 @@ impl<A: Accounting> Judgement<'_, '_, A> {
     }
 
     /// Fewer tasks on each node, so that they fill their nodes.
-    pub(super) fn fill_nodes(&self, wanted: &mut Correction) -> Option<()> {
-        let before = wanted.clone();
-        let request = self.effective(&before);
-        let (tasks, each) = self.tasks_of_nodes(&request)?;
+    pub(super) fn fill_nodes(&self, request: &Parsed, wanted: &mut Correction) -> Option<()> {
+        let (tasks, each) = self.tasks_of_nodes(request)?;
         let fewest = request.min_nodes.unwrap_or(1).max(1);
         // With one on each node, the job would hardly be what its user wants.
         let each = (2..=each).rev().find(|each| tasks % each == 0 && tasks / each >= fewest)?;
-        wanted.ntasks_per_node = Some(u16::try_from(each).ok()?);
-        wanted.num_tasks = Some(tasks);
+        wanted.said.ntasks_per_node = Some(u16::try_from(each).ok()?);
+        wanted.said.num_tasks = Some(tasks);
         request.max_nodes.is_none_or(|most| most >= tasks / each).then_some(())
     }
 
@@ -224,14 +221,8 @@ impl<A: Accounting> Judgement<'_, '_, A> {
             };
             let offer = Some((self.written(gres_type), Some(most))).filter(|_| most > 0);
             let offer = Offer::OfQos(offer.into_iter().collect());
-            let denied = self.accounting.denies_on_limit(qos);
-            Some(
-                refusal
-                    .asked(plain(Gres { count: wanted, ..gres }))
-                    .count(wanted)
-                    .offer(offer)
-                    .denied(denied),
-            )
+            let refusal = refusal.denied(self.accounting.denies_on_limit(qos)).offer(offer);
+            Some(refusal.asked(plain(Gres { count: wanted, ..gres })).count(wanted))
         })
     }
 

@@ -1,7 +1,5 @@
 //! Why a request is refused or was changed: data for the message and the log, without wording.
 
-use std::ops::{Deref, DerefMut};
-
 use super::{Amount, PerGpu};
 use crate::submit::grammar::{self, Gres, Spelling};
 use crate::submit::request::{Description, Field};
@@ -89,20 +87,6 @@ pub struct Correction {
     pub(super) beyond: Option<u64>,
     /// Values that only the user knows: the text that was checked, and its placeholder.
     pub(super) open: Vec<(Vec<u8>, Vec<u8>)>,
-}
-
-impl Deref for Correction {
-    type Target = Description<Vec<u8>>;
-
-    fn deref(&self) -> &Self::Target {
-        &self.said
-    }
-}
-
-impl DerefMut for Correction {
-    fn deref_mut(&mut self) -> &mut Self::Target {
-        &mut self.said
-    }
 }
 
 /// What made the rule apply.
@@ -309,21 +293,22 @@ pub enum Remark {
     Changed(Change),
 }
 
-/// Why a request passes although it breaks a rule.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Because {
-    /// `Mode=warn`
-    Warn,
-    /// `Mode=audit`
-    Audit,
-    /// `ExemptUsers`
-    User,
-    /// `ExemptAccounts`
-    Account,
-    /// `ExemptPartitions`
-    Partition,
-    /// `ExemptReservations`
-    Reservation,
+crate::names! {
+    /// Why a request passes although it breaks a rule, as the log says it.
+    pub enum Because: word {
+        /// `Mode=warn`
+        Warn = "warn",
+        /// `Mode=audit`
+        Audit = "audit",
+        /// `ExemptUsers`
+        User = "exempt user",
+        /// `ExemptAccounts`
+        Account = "exempt account",
+        /// `ExemptPartitions`
+        Partition = "exempt partition",
+        /// `ExemptReservations`
+        Reservation = "exempt reservation",
+    }
 }
 
 /// As much of a user's text as a refusal keeps.

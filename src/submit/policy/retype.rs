@@ -3,8 +3,7 @@
 use super::Correction;
 use super::governed::invented;
 use super::merged::{Now, before, rewritten, written};
-use super::under::Under;
-use super::{Accounting, Field, GPU, Gres, Judgement, Offer, Parsed, Rule};
+use super::{Accounting, Field, GPU, Gres, Judgement, Offer, Parsed, Rule, Under};
 use crate::submit::grammar::{self, Token};
 use crate::submit::request::Part;
 
@@ -34,26 +33,29 @@ type Fields = Vec<(Field, Vec<u8>)>;
 impl<A: Accounting> Judgement<'_, '_, A> {
     /// Names a type wherever the rule of types finds a fault: the first type that has enough for the whole job,
     /// otherwise the one that has most. All other tokens stay.
-    pub(super) fn retype(&self, wanted: &mut Correction, under: Under<A::Qos>) -> Option<()> {
-        let said = wanted.clone();
-        let request = self.effective(&said);
+    pub(super) fn retype(
+        &self,
+        request: &Parsed,
+        wanted: &mut Correction,
+        under: Under<A::Qos>,
+    ) -> Option<()> {
         let mut chosen: Vec<Choice> = Vec::new();
-        for gres in self.at_fault(&request, under) {
-            let mut choices = self.choices(&request, under, &gres);
+        for gres in self.at_fault(request, under) {
+            let mut choices = self.choices(request, under, &gres);
             let enough = choices.iter().position(|choice| {
-                let fields = self.retyped(&request, under, &[choice]);
-                fields.is_some_and(|fields| total(&request, &fields, choice) <= choice.most)
+                let fields = self.retyped(request, under, &[choice]);
+                fields.is_some_and(|fields| total(request, &fields, choice) <= choice.most)
             });
             let most =
                 || choices.iter().enumerate().rev().max_by_key(|(_, choice)| choice.most).map(|(at, _)| at);
             chosen.push(choices.swap_remove(enough.or_else(most)?));
         }
-        let mut fields = self.retyped(&request, under, &chosen.iter().collect::<Vec<_>>())?;
+        let mut fields = self.retyped(request, under, &chosen.iter().collect::<Vec<_>>())?;
         for choice in &chosen {
-            let asked = total(&request, &fields, choice);
+            let asked = total(request, &fields, choice);
             if asked > choice.most {
                 wanted.beyond = Some(asked);
-                reduce(&request, &mut fields, choice)?;
+                reduce(request, &mut fields, choice)?;
             }
             if choice.open {
                 open(wanted, &fields, choice);
@@ -64,9 +66,12 @@ impl<A: Accounting> Judgement<'_, '_, A> {
     }
 
     /// Names the GPUs again that a job keeps in an update. If none are visible, only the user knows how many there are.
-    pub(super) fn restate(&self, wanted: &mut Correction, under: Option<Under<A::Qos>>) -> Option<()> {
-        let said = wanted.clone();
-        let request = self.effective(&said);
+    pub(super) fn restate(
+        &self,
+        request: &Parsed,
+        wanted: &mut Correction,
+        under: Option<Under<A::Qos>>,
+    ) -> Option<()> {
         let mut kept: Fields = Field::ALL
             .into_iter()
             .filter(|field| request.gres_of(*field).next().is_some())
@@ -74,7 +79,7 @@ impl<A: Accounting> Judgement<'_, '_, A> {
             .collect();
         let of_gpus = |gres: &Gres| self.policy.gres.has(gres.name);
         if request.names(of_gpus).is_none() {
-            let choice = self.choices(&request, under?, GPU).into_iter().next()?;
+            let choice = self.choices(request, under?, GPU).into_iter().next()?;
             let gres_type: &[u8] = if choice.open { b"TYPE" } else { &choice.gres_type };
             let token = [request.spelling.prefix(), GPU, b":", gres_type, b":COUNT"].concat();
             let one = written(choice.asks(1), request.spelling);

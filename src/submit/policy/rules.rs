@@ -123,12 +123,6 @@ impl Default for GovernedGres {
 }
 
 impl GovernedGres {
-    pub(crate) fn add(&mut self, name: &str) {
-        if !self.has(name.as_bytes()) {
-            self.0.push(name.to_owned());
-        }
-    }
-
     /// Whether the rules apply to this GRES.
     pub fn has(&self, name: &[u8]) -> bool {
         self.0.iter().any(|known| known.as_bytes() == name)

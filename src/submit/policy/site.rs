@@ -3,10 +3,9 @@
 //! GPU.
 
 use super::governed::invented;
-use super::refusal::plain;
 use super::{
-    Accounting, Because, Change, Correction, Fault, GPU, Ground, Judgement, Offer, QosRecord, Remark, Rule,
-    merged, shortened,
+    Accounting, Because, Change, Fault, GPU, Ground, Judgement, Offer, QosRecord, Remark, Rule, plain,
+    shortened,
 };
 use crate::mend::mended;
 use crate::submit::grammar::{Gres, Token, Unread};
@@ -43,14 +42,6 @@ impl<'a, A: Accounting> Judgement<'_, 'a, A> {
     fn gpu_of<'s>(&self, request: &Parsed<'s>) -> Option<Gres<'s>> {
         let found = request.names(|gres| gres.name == GPU || self.policy.is_share(gres.name));
         found.map(|(_, gres)| gres)
-    }
-
-    /// Adds this many GPUs to those that a correction has.
-    pub(super) fn add_gpus(&self, wanted: &mut Correction, field: Field, count: u64) -> Option<()> {
-        let gpus = merged::written(Gres { name: GPU, gres_type: None, count }, wanted.spelling);
-        let old = self.effective(wanted).string(field).copied().map(<[u8]>::to_vec);
-        *wanted.string_mut(field) = Some(merged::before(gpus, old.as_deref()));
-        Some(())
     }
 
     fn shares_fault(&self) -> Option<Fault> {

@@ -1,8 +1,7 @@
 //! Nodes whose GPUs are all smaller than a share: Slurm adds up the units of a node's GPUs, so it would send the share
 //! there, and the share would fail. And nodes on which its units are less GPU memory than the user requested.
 
-use super::refusal::plain;
-use super::{Accounting, Fault, Judgement, Offer, Rule};
+use super::{Accounting, Fault, Judgement, Offer, Rule, plain};
 use crate::submit::grammar::Gres;
 use crate::text::hostlist;
 
@@ -75,11 +74,6 @@ impl LargestGpu {
     fn is_less_than(&self, share: &Gres, mebibytes: u64) -> bool {
         let most = self.units.map(|largest| self.most(share.gres_type).unwrap_or(largest));
         most.is_some_and(|most| most < share.count || self.memory(share.count) < mebibytes)
-    }
-
-    /// What nodes can differ in.
-    pub(crate) fn sizes(&self) -> (Option<u64>, &[(String, u32)], u32) {
-        (self.units, &self.types, self.mem_per_unit)
     }
 
     /// The memory of so many units, in MiB.

@@ -199,7 +199,7 @@ fn a_type_is_written_as_the_file_writes_it() {
         ("gres/gpu:mAA0zxtUzzzz:1", Some(Rule::TypeUnknown)),
     ] {
         let request = node("qos_lafferty", text);
-        let Verdict::Refuse(refusal) = judge(&request, &policy, &TABLE) else {
+        let Err(refusal) = judge(&request, &policy, &TABLE) else {
             assert_eq!(expected, None, "{text}");
             continue;
         };
@@ -248,9 +248,9 @@ fn the_default_qos_is_judged_and_pinned() {
     assert_eq!(rule(&request, &Policy::default()), Some(Rule::TypeMissing));
     request.tres_per_node = Some(b"gres/gpu:a40:2");
     let expected = Acceptance { pin_qos: Some(b"qos_lafferty"), ..Acceptance::default() };
-    assert_eq!(judge(&request, &Policy::default(), &TABLE), Verdict::Accept(expected));
+    assert_eq!(judge(&request, &Policy::default(), &TABLE), Ok(expected));
     request.tres_per_node = None;
-    assert_eq!(judge(&request, &Policy::default(), &TABLE), Verdict::Accept(Acceptance::default()));
+    assert_eq!(judge(&request, &Policy::default(), &TABLE), Ok(Acceptance::default()));
 }
 
 #[test]
@@ -346,7 +346,7 @@ fn a_default_qos_that_depends_on_the_reservation_is_judged_in_every_form_and_not
     let request = Request { qos: None, reservation: Some(b"r"), ..node("", "gres/gpu:1") };
     assert_eq!(rule(&request, &Policy::default()), Some(Rule::TypeMissing));
     let typed = Request { tres_per_node: Some(b"gres/gpu:a40:1"), ..request };
-    assert_eq!(judge(&typed, &Policy::default(), &TABLE), Verdict::Accept(Acceptance::default()));
+    assert_eq!(judge(&typed, &Policy::default(), &TABLE), Ok(Acceptance::default()));
 }
 
 mod accounts;

@@ -3,7 +3,7 @@
 //! The safe layer fills it from Slurm's `job_desc_msg_t`, tests fill it from text. C strings are bytes: nothing here
 //! assumes UTF-8, a length, or that a Slurm command rather than a REST client wrote them.
 
-use super::{Amounts, Field};
+use super::Field;
 use crate::submit::grammar::Spelling;
 
 /// Declares the structure, and what is done with all of its members.
@@ -19,15 +19,8 @@ macro_rules! description {
             $($(#[$of_text])* pub $text: Option<T>,)*
             $($(#[$of_number])* pub $number: Option<$type>,)*
             $($(#[$of_job])* pub $fixed: $kind,)*
-            /// CPUs and memory.
-            pub amounts: Amounts,
             /// `--exclusive`: the whole node, and so all its GPUs.
             pub exclusive: bool,
-            /// Whether an update releases a held job.
-            pub releases: bool,
-            /// `--requeue` is set: the job starts again after a preemption, after its node fails, or when its user
-            /// requeues it.
-            pub starts_again: bool,
             /// The options that only batch jobs have; `None` for an interactive job.
             pub batch: Option<Batch<T>>,
         }
@@ -41,6 +34,13 @@ macro_rules! description {
             /// The place of one of the strings of GRES.
             pub fn string_mut(&mut self, field: Field) -> &mut Option<T> {
                 match field { $($(Field::$field => &mut self.$text,)?)* }
+            }
+
+            /// Where the job is charged and runs, with the keys.
+            pub fn places(&self) -> [(&'static str, Option<&T>); 4] {
+                let (qos, account) = (self.qos.as_ref(), self.account.as_ref());
+                let (partition, reservation) = (self.partition.as_ref(), self.reservation.as_ref());
+                [("qos", qos), ("account", account), ("partition", partition), ("reservation", reservation)]
             }
 
             /// All texts.
@@ -57,10 +57,7 @@ macro_rules! description {
                     $($text: self.$text.clone().or_else(|| existing.$text.clone()),)*
                     $($number: self.$number.or(existing.$number),)*
                     $($fixed: existing.$fixed,)*
-                    amounts: self.amounts.over(&existing.amounts),
                     exclusive: self.exclusive || existing.exclusive,
-                    releases: self.releases,
-                    starts_again: self.starts_again,
                     batch: existing.batch.clone(),
                 }
             }
@@ -73,10 +70,7 @@ macro_rules! description {
                     $($text: self.$text.as_deref(),)*
                     $($number: self.$number,)*
                     $($fixed: self.$fixed,)*
-                    amounts: self.amounts,
                     exclusive: self.exclusive,
-                    releases: self.releases,
-                    starts_again: self.starts_again,
                     batch: None,
                 }
             }
@@ -139,6 +133,14 @@ description! {
         sockets_per_node: u16,
         /// `--ntasks-per-node`
         ntasks_per_node: u16,
+        /// CPUs of the whole job: tasks times CPUs, as sbatch sends them; in an update, `NumCPUs`.
+        min_cpus: u32,
+        /// `--mincpus`
+        cpus_per_node: u16,
+        /// `--ntasks-per-socket`
+        ntasks_per_socket: u16,
+        /// `--mem` or `--mem-per-cpu`
+        memory: Memory,
     }
     of_the_job {
         /// How the receiving Slurm spells GRES in the strings.
@@ -156,6 +158,11 @@ description! {
         /// Whether it is the job of a crontab line (`scrontab`), which slurmctld starts again and again without asking
         /// plugins.
         recurs: bool,
+        /// Whether an update releases a held job.
+        releases: bool,
+        /// `--requeue` is set: the job starts again after a preemption, after its node fails, or when its user
+        /// requeues it.
+        starts_again: bool,
     }
 }
 
@@ -178,6 +185,29 @@ pub struct Batch<T> {
     pub user_env: bool,
 }
 
+/// Memory in MiB.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Memory {
+    /// `--mem`; 0 means all of a node's memory.
+    PerNode(u64),
+    /// `--mem-per-cpu`
+    PerCpu(u64),
+}
+
+/// The flag with which Slurm marks memory for each CPU (slurm.h, `MEM_PER_CPU`).
+const PER_CPU: u64 = 1 << 63;
+
+impl Memory {
+    /// From Slurm's number. Slurm treats `--mem-per-cpu=0` as `--mem=0`.
+    pub const fn of(number: u64) -> Memory {
+        match number & !PER_CPU {
+            0 => Memory::PerNode(0),
+            of_cpu if number & PER_CPU != 0 => Memory::PerCpu(of_cpu),
+            of_node => Memory::PerNode(of_node),
+        }
+    }
+}
+
 /// Longest string of a submission that Slurm accepts (`_test_job_desc_fields` in src/slurmctld/job_mgr.c). Slurm checks
 /// that only after its plugins.
 pub const LONGEST: usize = 1024;
@@ -191,7 +221,7 @@ impl<'a> Request<'a> {
     /// A string that is longer than Slurm accepts, if there is one.
     pub fn overlong(&self) -> Option<&'a [u8]> {
         let strings = Field::ALL.iter().map(|field| self.string(*field).copied());
-        let names = [self.qos, self.account, self.partition, self.reservation];
+        let names = self.places().map(|(_, name)| name.copied());
         strings.chain(names).flatten().find(|text| text.len() > LONGEST)
     }
 
@@ -211,16 +241,10 @@ impl<'a> Request<'a> {
         }
     }
 
-    /// Whether Slurm will take the partition from the job's reservation; that partition is unknown here.
-    pub fn partition_is_the_reservations(&self) -> bool {
-        let named = |name: Option<&[u8]>| name.is_some_and(|name| !name.is_empty());
-        !named(self.partition) && named(self.reservation)
-    }
-
     /// Whether an update changes anything that a rule checks: holding, releasing or changing the priority doesn't.
     pub fn touches_rules(&self) -> bool {
         let strings = Field::ALL.iter().any(|field| self.string(*field).is_some());
-        let names = [self.qos, self.account, self.partition, self.reservation].iter().any(Option::is_some);
+        let names = self.places().iter().any(|(_, name)| name.is_some());
         let nodes = [self.min_nodes, self.max_nodes, self.num_tasks].iter().any(Option::is_some);
         let tasks = self.ntasks_per_node.is_some() || self.ntasks_per_tres.is_some();
         strings || names || nodes || tasks || self.exclusive
@@ -228,8 +252,9 @@ impl<'a> Request<'a> {
 
     /// Whether an update changes CPUs or memory.
     pub fn touches_amounts(&self) -> bool {
-        let numbers = [self.cpus_per_task, self.ntasks_per_node, self.sockets_per_node];
-        self.amounts != Amounts::default() || numbers.iter().any(Option::is_some)
+        let of_node = [self.cpus_per_task, self.ntasks_per_node, self.sockets_per_node, self.cpus_per_node];
+        let said = of_node.iter().any(Option::is_some) || self.ntasks_per_socket.is_some();
+        said || self.min_cpus.is_some() || self.memory.is_some()
     }
 
     /// Tasks for each GPU; 0 if not requested.

@@ -112,6 +112,11 @@ impl<'a> Request<'a> {
         }
     }
 
+    /// Whether Slurm will take the partition from the job's reservation; that partition is unknown here.
+    pub fn partition_is_the_reservations(&self) -> bool {
+        matches!(self.partitions(), Partitions::OfReservation)
+    }
+
     /// The reservations; `None` if the job names none.
     pub fn reservations(&self) -> Option<Names<'a>> {
         self.reservation.filter(|list| !list.is_empty()).map(Names)

@@ -9,7 +9,7 @@ mod accounting;
 
 use accounting::{Database, GOVERNED, is_type};
 use gpushare::submit::grammar::{Spelling, Token};
-use gpushare::submit::policy::{Policy, Verdict, judge};
+use gpushare::submit::policy::{Policy, judge};
 use gpushare::submit::request::{LONGEST, Parsed, Request};
 use libfuzzer_sys::fuzz_target;
 
@@ -29,7 +29,7 @@ fuzz_target!(|data: &[u8]| {
         ..Request::new(if first % 2 == 0 { Spelling::Colon } else { Spelling::Slash })
     };
     let governed = request.qos.is_none_or(|name| name.eq_ignore_ascii_case(GOVERNED));
-    if let Verdict::Accept(_) = judge(&request, &Policy::default(), &Database)
+    if let Ok(_) = judge(&request, &Policy::default(), &Database)
         && governed
     {
         check(&request);

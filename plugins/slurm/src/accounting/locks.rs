@@ -130,15 +130,7 @@ impl Locks {
             found.extend(qos.filter(new));
         };
         of_user.into_iter().for_each(&mut add);
-        self.each_association(|record| {
-            // SAFETY: null or a C string of the record, under the locks.
-            let name = unsafe { text::bytes(record.acct) }.unwrap_or_default();
-            if record.uid == request.user_id
-                && account.is_none_or(|account| account.eq_ignore_ascii_case(name))
-            {
-                add(record);
-            }
-        });
+        self.each_association(request.user_id, account, add);
         found
     }
 
@@ -153,13 +145,8 @@ impl Locks {
         look(first);
         if request.partition_is_the_reservations() {
             // SAFETY: null or a C string of the record, under the locks.
-            let account = unsafe { text::bytes(first.acct) };
-            self.each_association(|record| {
-                // SAFETY: null or a C string of the record, under the locks.
-                if record.uid == request.user_id && unsafe { text::bytes(record.acct) } == account {
-                    look(record);
-                }
-            });
+            let account = unsafe { text::bytes(first.acct) }.unwrap_or_default();
+            self.each_association(request.user_id, Some(account), &mut look);
         }
         let named = request.partition.map(Names::of).into_iter().flat_map(Names::iter);
         for partition in named.skip(1).filter(|name| !name.is_empty()) {
@@ -169,7 +156,23 @@ impl Locks {
         }
     }
 
-    fn each_association<'s>(&'s self, look: impl FnMut(&'s slurmdb_assoc_rec_t)) {
+    /// The user's associations, of any account if `None`.
+    fn each_association<'s>(
+        &'s self,
+        user_id: u32,
+        account: Option<&[u8]>,
+        mut look: impl FnMut(&'s slurmdb_assoc_rec_t),
+    ) {
+        let is_its = |record: &slurmdb_assoc_rec_t| {
+            // SAFETY: null or a C string of the record, under the locks.
+            let name = unsafe { text::bytes(record.acct) }.unwrap_or_default();
+            account.is_none_or(|account| account.eq_ignore_ascii_case(name))
+        };
+        let look = |record: &'s slurmdb_assoc_rec_t| {
+            if record.uid == user_id && is_its(record) {
+                look(record);
+            }
+        };
         // SAFETY: slurmctld's own variable, set at its start and kept under the assoc lock, which `self` is.
         let list = unsafe { slurm_sys::assoc_mgr_assoc_list };
         // SAFETY: null, or a list of associations, which stay under the assoc lock.

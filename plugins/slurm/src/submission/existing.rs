@@ -93,7 +93,7 @@ impl Existing {
         let job = self.description();
         let mut request = request_of(job);
         if job.bitflags & slurm_sys::JOB_NAMES_MEMORY == 0 {
-            request.amounts.memory = None;
+            request.memory = None;
         }
         request
     }
@@ -137,7 +137,6 @@ fn without_environment(job: &mut job_desc_msg_t) -> usize {
 pub struct Known {
     shown: Shown,
     existing: Existing,
-    fewest_nodes: u32,
     command: Option<String>,
     /// What the update said when it was settled.
     settled: Option<Vec<u8>>,
@@ -168,14 +167,14 @@ impl Known {
         description.max_nodes = job.max_nodes;
         description.ntasks_per_tres = 0;
         let existing = Existing::Shown { description, job: unpacked };
-        Some(Known { shown, existing, fewest_nodes, command: update.command(), settled: None })
+        Some(Known { shown, existing, command: update.command(), settled: None })
     }
 
     /// Whether another record of the same command is shown as this one is.
     pub fn is_like(&mut self, update: &Submission, record: &Record) -> bool {
         // SAFETY: the promise of `Record::new`.
         let shows_like = |shown: &mut Shown| unsafe { shown.is_like(record.0.as_ptr()) };
-        self.command.as_ref().is_some_and(|word| update.is_command(word)) && shows_like(&mut self.shown)
+        self.command.as_ref().is_some_and(|word| update.has_note(word)) && shows_like(&mut self.shown)
     }
 
     /// The record.
@@ -188,8 +187,8 @@ impl Known {
     /// nodes where the partition gives no others (src/slurmctld/job_mgr.c, `_pack_default_job_details`).
     pub fn others(&self) -> Vec<Request<'_>> {
         let mut all = vec![self.existing.request()];
-        let Existing::Shown { job, .. } = &self.existing else { return Vec::new() };
-        let (Some(job), fewest) = (job.job(), self.fewest_nodes) else { return Vec::new() };
+        let Existing::Shown { job, description } = &self.existing else { return Vec::new() };
+        let (Some(job), fewest) = (job.job(), description.min_nodes) else { return Vec::new() };
         let mut or = |change: &dyn Fn(&mut Request)| {
             for mut other in all.clone() {
                 change(&mut other);

@@ -150,12 +150,7 @@ impl Submission<'_> {
         }
         let word = format!("command-{}", LAST.fetch_add(1, Ordering::Relaxed));
         self.note(&word);
-        self.is_command(&word).then_some(word)
-    }
-
-    /// Whether it is the command that [`Submission::command`] named so.
-    pub(super) fn is_command(&self, word: &str) -> bool {
-        self.has_note(word)
+        self.has_note(&word).then_some(word)
     }
 
     /// All that the update says, for comparing it with itself later: its members as they are, and the texts.
@@ -177,7 +172,8 @@ impl Submission<'_> {
         unsafe { text::bytes(self.description.selinux_context) }.unwrap_or(NOTE)
     }
 
-    fn has_note(&self, word: &str) -> bool {
+    /// Whether this word is in the notes, such as that of [`Submission::command`].
+    pub(super) fn has_note(&self, word: &str) -> bool {
         let noted = self.noted();
         noted.starts_with(NOTE) && noted.split(|byte| *byte == b',').any(|found| found == word.as_bytes())
     }

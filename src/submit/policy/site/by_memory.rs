@@ -24,12 +24,9 @@ struct Translated {
     /// The part of it that requests the share, and what that was.
     part: Vec<u8>,
     was: Vec<u8>,
-    asked: Vec<u8>,
-    given: Vec<u8>,
     /// What the user requests, in MiB.
     wanted: u64,
-    /// The least that the job gets.
-    mebibytes: u64,
+    change: Change,
 }
 
 impl Translated {
@@ -40,10 +37,7 @@ impl Translated {
                 self.keep(fault);
             }
         }
-        let Translated { fields: [(_, text)], asked, given, mebibytes, .. } = self;
-        let (text, mebibytes) = (text.clone(), *mebibytes);
-        let change = Change::Share { text, asked: asked.clone(), given: given.clone(), mebibytes };
-        accepted.remarks.insert(0, Remark::Changed(change));
+        accepted.remarks.insert(0, Remark::Changed(self.change.clone()));
         accepted
     }
 
@@ -118,9 +112,10 @@ impl<'a, A: Accounting> Judgement<'_, 'a, A> {
         });
         let text = parts.collect::<Vec<_>>().join(&b',');
         let has = gpus.iter().filter(|(_, most)| units <= *most).map(|(gpu, _)| gpu.memory(units));
+        // The least that the job gets.
         let mebibytes = has.filter(|has| *has >= wanted).min().unwrap_or(wanted);
-        let (fields, given) = ([(Field::Node, text)], grammar::plain(share));
-        Some(Ok(Translated { fields, part, was, asked, given, wanted, mebibytes }))
+        let change = Change::Share { text: text.clone(), asked, given: grammar::plain(share), mebibytes };
+        Some(Ok(Translated { fields: [(Field::Node, text)], part, was, wanted, change }))
     }
 
     /// The GPUs that the job may get, with the most units of each; and whether it names their nodes.

@@ -8,9 +8,8 @@
 use std::cell::RefCell;
 
 use super::super::governed::invented;
-use super::super::refusal::plain;
 use super::super::{
-    Accounting, Amount, Correction, DefaultMemory, Fault, GPU, Ground, Judgement, Offer, PerGpu, Rule,
+    Accounting, Amount, Correction, DefaultMemory, Fault, GPU, Ground, Judgement, Offer, PerGpu, Rule, plain,
     shortened,
 };
 use super::load::{Excess, Load};
@@ -38,7 +37,7 @@ impl<'r, A: Accounting> Judgement<'r, '_, A> {
     fn steps(&self) -> [Option<Parsed<'r>>; 2] {
         let Some((update, existing)) = self.update else { return [None, None] };
         let said = &update.request;
-        let moves = [said.qos, said.account, said.partition, said.reservation].iter().any(Option::is_some);
+        let moves = said.places().iter().any(|(_, name)| name.is_some());
         let tasks = said.num_tasks.is_some() || said.min_nodes.is_some() || said.max_nodes.is_some();
         let resized = tasks || said.touches_amounts();
         [
@@ -48,18 +47,18 @@ impl<'r, A: Accounting> Judgement<'r, '_, A> {
     }
 
     fn excess_of(&self, request: &Parsed) -> Option<Fault> {
-        let Excess { amount, cap, ground, allowed, wanted, asked, .. } = self.excess(request)?;
+        let load = Load::of(request, self.policy)?;
+        let (ground, Excess { amount, cap, allowed, wanted, .. }) = self.excess(&load)?;
         let rule = match amount {
             Amount::Cpus => Rule::TooManyCpus,
             Amount::Memory => Rule::TooMuchMemory,
         };
         let offer = Offer::PerGpu { amount, cap: cap.clone(), wanted };
-        Some(self.refusal(rule, ground).asked(asked).count(allowed).offer(offer))
+        Some(self.refusal(rule, ground).asked(shortened(&load.written())).count(allowed).offer(offer))
     }
 
-    /// The first cap that the request exceeds, in any QOS and partition that the job may get.
-    pub(super) fn excess(&self, request: &Parsed) -> Option<Excess<'_>> {
-        let load = Load::of(request, self.policy)?;
+    /// The first cap that the request exceeds, in any QOS and partition that the job may get, and where it comes from.
+    fn excess(&self, load: &Load) -> Option<(Ground, Excess<'_>)> {
         // Asked only once for each partition, because slurmctld must pack the partition's whole record for it.
         let known: RefCell<Vec<(Vec<u8>, DefaultMemory)>> = RefCell::default();
         let default_memory = |partition: &[u8]| {
@@ -70,23 +69,14 @@ impl<'r, A: Accounting> Judgement<'r, '_, A> {
                 memory
             })
         };
-        self.in_each_place(request, |qos, partition| {
+        self.in_each_place(load.request, |qos, partition| {
             let is_in = |amount: &Amount| match amount {
                 Amount::Cpus => mended("caps-cpus"),
                 Amount::Memory => mended("caps-memory"),
             };
             [Amount::Cpus, Amount::Memory].into_iter().filter(is_in).find_map(|amount| {
                 let (cap, ground) = self.cap(amount, qos, partition)?;
-                let (nodes, allowed, wanted) = load.excess(amount, cap, || default_memory(partition))?;
-                Some(Excess {
-                    amount,
-                    cap,
-                    ground,
-                    allowed,
-                    wanted,
-                    nodes,
-                    asked: shortened(&load.written()),
-                })
+                Some((ground, load.excess(amount, cap, || default_memory(partition))?))
             })
         })
     }
@@ -150,10 +140,8 @@ impl<'r, A: Accounting> Judgement<'r, '_, A> {
     }
 
     /// Replaces what is too much by what is allowed.
-    pub(in super::super) fn fit(&self, wanted: &mut Correction) -> Option<()> {
-        let before = wanted.clone();
-        let request = self.effective(&before);
-        let excess = self.excess(&request)?;
-        Load::of(&request, self.policy)?.fit(&excess, wanted)
+    pub(in super::super) fn fit(&self, request: &Parsed, wanted: &mut Correction) -> Option<()> {
+        let load = Load::of(request, self.policy)?;
+        load.fit(&self.excess(&load)?.1, &mut wanted.said)
     }
 }

@@ -1,14 +1,14 @@
 //! The GPUs, CPUs and memory of a request, as numbers that depend on how many nodes the job gets.
 
 use super::super::merged::written;
-use super::super::{Amount, Correction, DefaultMemory, GPU, Ground, PerGpu, Policy};
+use super::super::{Amount, DefaultMemory, GPU, PerGpu, Policy};
 use crate::mend::mended;
 use crate::submit::grammar::{self, Gres, Token};
-use crate::submit::request::{Field, Memory, Parsed};
+use crate::submit::request::{Description, Field, Memory, Parsed};
 
 /// The request of a job that has GPUs.
 pub(super) struct Load<'r> {
-    request: &'r Parsed<'r>,
+    pub(super) request: &'r Parsed<'r>,
     entries: Vec<Entry<'r>>,
 }
 
@@ -18,16 +18,12 @@ pub(super) struct Excess<'c> {
     pub(super) amount: Amount,
     /// The cap.
     pub(super) cap: &'c PerGpu,
-    /// Where the cap comes from.
-    pub(super) ground: Ground,
     /// How much its GPUs allow in total.
     pub(super) allowed: u64,
     /// How much it requests; `None` for everything on its nodes.
     pub(super) wanted: Option<u64>,
     /// With this number of nodes.
-    pub(super) nodes: u64,
-    /// The GPUs as a user would write them.
-    pub(super) asked: Vec<u8>,
+    nodes: u64,
 }
 
 /// GPUs or shares of one type. If two tokens request them, Slurm may use either, or may not add them up, so the lower
@@ -98,21 +94,21 @@ impl<'r> Load<'r> {
         tokens.collect::<Vec<_>>().join(&b',')
     }
 
-    /// With how many nodes the request exceeds a cap, how much is allowed there, and how much is requested: `None` for
-    /// everything on the nodes.
-    pub(super) fn excess(
+    /// How the request is over a cap, if it is.
+    pub(super) fn excess<'c>(
         &self,
         amount: Amount,
-        cap: &PerGpu,
+        cap: &'c PerGpu,
         default: impl Fn() -> DefaultMemory,
-    ) -> Option<(u64, u64, Option<u64>)> {
+    ) -> Option<Excess<'c>> {
         self.nodes().into_iter().find_map(|nodes| {
             let allowed = self.allowed(cap, nodes)?;
             let wanted = match amount {
                 Amount::Cpus => self.cpus(nodes),
                 Amount::Memory => self.memory(nodes, &default),
             };
-            wanted.is_none_or(|wanted| wanted > allowed).then_some((nodes, allowed, wanted))
+            let is_over = wanted.is_none_or(|wanted| wanted > allowed);
+            is_over.then_some(Excess { amount, cap, allowed, wanted, nodes })
         })
     }
 
@@ -139,8 +135,7 @@ impl<'r> Load<'r> {
         let request = self.request;
         let number = |number: Option<u16>| u64::from(number.unwrap_or(0));
         let sockets = number(request.sockets_per_node).max(1);
-        let of_node =
-            number(request.ntasks_per_node).max(number(request.amounts.ntasks_per_socket) * sockets);
+        let of_node = number(request.ntasks_per_node).max(number(request.ntasks_per_socket) * sockets);
         // With both, Slurm gives each node CPUs for its number of tasks, or makes the job's number from it.
         let of_node = match said(request.num_tasks) {
             Some(_) if mended("caps-tasks") => number(request.ntasks_per_node),
@@ -159,13 +154,12 @@ impl<'r> Load<'r> {
     /// The CPUs that the job gets at least, taking `--cpus-per-gpu` into account. `None` for all of the nodes' CPUs:
     /// with `--gres-flags=enforce-binding`, Slurm 24.11 to 26.05 gives these unless `--cpus-per-gpu` sets a number.
     fn cpus(&self, nodes: u64) -> Option<u64> {
-        let amounts = &self.request.amounts;
         let of_gpus = self.of_each_gpu(Field::CpusPerGpu, nodes);
         if self.request.enforces_binding && of_gpus.is_none() && mended("caps-enforce-binding") {
             return None;
         }
-        let of_nodes = u64::from(amounts.cpus_per_node.unwrap_or(0)).saturating_mul(nodes);
-        let of_job = u64::from(amounts.min_cpus.unwrap_or(0));
+        let of_nodes = u64::from(self.request.cpus_per_node.unwrap_or(0)).saturating_mul(nodes);
+        let of_job = u64::from(self.request.min_cpus.unwrap_or(0));
         let of_tasks = self.tasks(nodes).saturating_mul(cpus_per_task(self.request));
         Some(of_tasks.max(of_nodes).max(of_job).max(of_gpus.unwrap_or(0)))
     }
@@ -174,7 +168,7 @@ impl<'r> Load<'r> {
     fn memory(&self, nodes: u64, default: impl Fn() -> DefaultMemory) -> Option<u64> {
         let is_given = || default().is_given(self.entries.iter().any(|entry| entry.gres.name == GPU));
         let has_of_gpus = self.says(Field::MemPerGpu);
-        let named = match self.request.amounts.memory {
+        let named = match self.request.memory {
             Some(Memory::PerNode(0)) => return None,
             Some(Memory::PerNode(each)) => each.saturating_mul(nodes),
             Some(Memory::PerCpu(each)) => each.saturating_mul(self.cpus(nodes)?),
@@ -206,14 +200,14 @@ impl<'r> Load<'r> {
     }
 
     /// Puts the allowed amount into a correction, in the place where the request has too much.
-    pub(super) fn fit(&self, excess: &Excess, wanted: &mut Correction) -> Option<()> {
+    pub(super) fn fit(&self, excess: &Excess, wanted: &mut Description<Vec<u8>>) -> Option<()> {
         match excess.amount {
             Amount::Cpus => self.fit_cpus(excess, wanted),
             Amount::Memory => self.fit_memory(excess, wanted),
         }
     }
 
-    fn fit_cpus(&self, excess: &Excess, wanted: &mut Correction) -> Option<()> {
+    fn fit_cpus(&self, excess: &Excess, wanted: &mut Description<Vec<u8>>) -> Option<()> {
         let (nodes, allowed) = (excess.nodes, excess.allowed);
         let of_gpus = self.of_each_gpu(Field::CpusPerGpu, nodes);
         if excess.wanted.is_none() || of_gpus.is_some_and(|cpus| cpus > allowed) {
@@ -227,25 +221,23 @@ impl<'r> Load<'r> {
                 self.fit_tasks(nodes, allowed, wanted)?;
             }
             // If no number of CPUs per node is set, sbatch sends this one.
-            let same =
-                self.request.amounts.cpus_per_node.filter(|cpus| Some(*cpus) == self.request.cpus_per_task);
-            wanted.amounts.cpus_per_node = same.map(|_| each);
+            let same = self.request.cpus_per_node.filter(|cpus| Some(*cpus) == self.request.cpus_per_task);
+            wanted.cpus_per_node = same.map(|_| each);
             wanted.cpus_per_task = Some(each);
             without_cpus(wanted);
         }
-        let of_node = wanted.amounts.cpus_per_node.or(self.request.amounts.cpus_per_node);
+        let of_node = wanted.cpus_per_node.or(self.request.cpus_per_node);
         if of_node.is_some_and(|each| u64::from(each) * nodes > allowed) {
-            wanted.amounts.cpus_per_node =
-                Some(u16::try_from(allowed / nodes).ok().filter(|each| *each > 0)?);
+            wanted.cpus_per_node = Some(u16::try_from(allowed / nodes).ok().filter(|each| *each > 0)?);
         }
-        if let Some(cpus) = self.request.amounts.min_cpus {
-            wanted.amounts.min_cpus = Some(cpus.min(u32::try_from(allowed).unwrap_or(u32::MAX)));
+        if let Some(cpus) = self.request.min_cpus {
+            wanted.min_cpus = Some(cpus.min(u32::try_from(allowed).unwrap_or(u32::MAX)));
         }
         Some(())
     }
 
     /// Reduces the number of tasks: of the job, per node or per GPU.
-    fn fit_tasks(&self, nodes: u64, allowed: u64, wanted: &mut Correction) -> Option<()> {
+    fn fit_tasks(&self, nodes: u64, allowed: u64, wanted: &mut Description<Vec<u8>>) -> Option<()> {
         let request = self.request;
         let number = |count: u64| u16::try_from(count).ok().filter(|count| *count > 0);
         let mut tasks = allowed;
@@ -264,20 +256,20 @@ impl<'r> Load<'r> {
                 let tasks = u32::try_from(tasks).ok().filter(|tasks| *tasks > 0)?;
                 wanted.num_tasks = Some(tasks.min(said));
             }
-            None if request.amounts.ntasks_per_socket.is_some_and(|tasks| tasks > 0) => return None,
+            None if request.ntasks_per_socket.is_some_and(|tasks| tasks > 0) => return None,
             None => {}
         }
         Some(())
     }
 
-    fn fit_memory(&self, excess: &Excess, wanted: &mut Correction) -> Option<()> {
+    fn fit_memory(&self, excess: &Excess, wanted: &mut Description<Vec<u8>>) -> Option<()> {
         let (nodes, allowed) = (excess.nodes, excess.allowed);
         let has_gpus = self.entries.iter().all(|entry| entry.gres.name == GPU);
         let fitting = |share: u64| Some(share).filter(|share| *share > 0);
         if self.says(Field::MemPerGpu) {
             wanted.mem_per_tres = Some(self.lowest(excess.cap)?);
         }
-        wanted.amounts.memory = match self.request.amounts.memory {
+        wanted.memory = match self.request.memory {
             Some(Memory::PerNode(_)) => Some(Memory::PerNode(fitting(allowed / nodes)?)),
             Some(Memory::PerCpu(_)) => Some(Memory::PerCpu(fitting(allowed / self.cpus(nodes)?.max(1))?)),
             None if wanted.mem_per_tres.is_some() => None,
@@ -315,7 +307,7 @@ fn cpus_per_task(request: &Parsed) -> u64 {
 }
 
 /// Removes the token, because a separate option sets the number of CPUs.
-fn without_cpus(wanted: &mut Correction) {
+fn without_cpus(wanted: &mut Description<Vec<u8>>) {
     let is_cpus = |token: Token| matches!(token, Token::Cpus(_));
     let spelling = wanted.spelling;
     if let Some(text) = &mut wanted.tres_per_task {

@@ -26,8 +26,8 @@ fn more_than_an_association_ever_has_is_said() {
         let judged = |limit_advice| {
             let policy = Policy { limit_advice, ..Policy::default() };
             match judge(&asked(options), &policy, &TABLE) {
-                Verdict::Accept(accepted) => Ok(accepted.remarks),
-                Verdict::Refuse(refusal) => Err(refusal),
+                Ok(accepted) => Ok(accepted.remarks),
+                Err(refusal) => Err(refusal),
             }
         };
         let said = |refusal: Box<Refusal>| {

@@ -26,15 +26,15 @@ pub(super) fn asked<'a>(options: &'a str) -> Request<'a> {
             "Nmax" => request.max_nodes = Some(number(value)),
             "c" => request.cpus_per_task = small(value),
             "per-node" => request.ntasks_per_node = small(value),
-            "per-socket" => request.amounts.ntasks_per_socket = small(value),
+            "per-socket" => request.ntasks_per_socket = small(value),
             "sockets" => request.sockets_per_node = small(value),
             "per-gpu" => request.ntasks_per_tres = small(value),
-            "mincpus" => request.amounts.cpus_per_node = small(value),
-            "cpus" => request.amounts.min_cpus = Some(number(value)),
+            "mincpus" => request.cpus_per_node = small(value),
+            "cpus" => request.min_cpus = Some(number(value)),
             "cpus-per-gpu" => request.cpus_per_tres = text(value),
             "mem-per-gpu" => request.mem_per_tres = text(value),
-            "mem" => request.amounts.memory = Some(Memory::PerNode(memory(value))),
-            "mem-per-cpu" => request.amounts.memory = Some(Memory::PerCpu(memory(value))),
+            "mem" => request.memory = Some(Memory::PerNode(memory(value))),
+            "mem-per-cpu" => request.memory = Some(Memory::PerCpu(memory(value))),
             "account" => request.account = text(value),
             "p" => request.partition = text(value),
             "qos" => request.qos = text(value),
@@ -51,24 +51,24 @@ pub(super) fn asked<'a>(options: &'a str) -> Request<'a> {
 /// The accepted request; it must pass.
 pub(super) fn accepted(verdict: Verdict) -> Acceptance {
     match verdict {
-        Verdict::Accept(accepted) => accepted,
-        Verdict::Refuse(refusal) => panic!("refused: {refusal:?}"),
+        Ok(accepted) => accepted,
+        Err(refusal) => panic!("refused: {refusal:?}"),
     }
 }
 
 /// Why the request is refused; it must not pass.
 pub(super) fn refused(verdict: Verdict) -> Refusal {
     match verdict {
-        Verdict::Accept(accepted) => panic!("accepted: {accepted:?}"),
-        Verdict::Refuse(refusal) => *refusal,
+        Ok(accepted) => panic!("accepted: {accepted:?}"),
+        Err(refusal) => *refusal,
     }
 }
 
 /// The broken rule, if any.
 pub(super) fn broken(verdict: Verdict) -> Option<Rule> {
     match verdict {
-        Verdict::Accept(_) => None,
-        Verdict::Refuse(refusal) => Some(refusal.rule),
+        Ok(_) => None,
+        Err(refusal) => Some(refusal.rule),
     }
 }
 
@@ -101,8 +101,8 @@ pub(super) fn judged(change: Request, existing: &Request, anew: bool) -> Result<
         &POLICY,
         &TABLE,
     ) {
-        Verdict::Accept(accepted) => Ok(accepted),
-        Verdict::Refuse(refusal) => Err(refusal.rule),
+        Ok(accepted) => Ok(accepted),
+        Err(refusal) => Err(refusal.rule),
     }
 }
 
@@ -113,7 +113,7 @@ pub(super) fn judged(change: Request, existing: &Request, anew: bool) -> Result<
 pub(super) fn submitted(request: &Request) -> Result<Acceptance<'static>, Rule> {
     static POLICY: std::sync::LazyLock<Policy> = std::sync::LazyLock::new(Policy::default);
     match judge(request, &POLICY, &TABLE) {
-        Verdict::Accept(accepted) => Ok(accepted),
-        Verdict::Refuse(refusal) => Err(refusal.rule),
+        Ok(accepted) => Ok(accepted),
+        Err(refusal) => Err(refusal.rule),
     }
 }

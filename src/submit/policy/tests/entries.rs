@@ -229,8 +229,8 @@ fn more_than_the_qos_ever_has_is_said() {
     let advised = |request: &Request, advice| {
         let policy = Policy { limit_advice: advice, ..Policy::default() };
         match judge(request, &policy, &TABLE) {
-            Verdict::Accept(accepted) => Ok(accepted.remarks.len()),
-            Verdict::Refuse(refusal) => Err(refusal.rule),
+            Ok(accepted) => Ok(accepted.remarks.len()),
+            Err(refusal) => Err(refusal.rule),
         }
     };
     let two_nodes = Request { min_nodes: Some(2), ..node("qos_lafferty", "gres/gpu:a40:3") };
@@ -258,8 +258,8 @@ fn what_a_reservation_exempts_is_what_its_strings_show() {
         ..Policy::default()
     };
     let verdict = |request: &Request| match judge(request, &policy, &TABLE) {
-        Verdict::Accept(accepted) => Ok(accepted.once),
-        Verdict::Refuse(refusal) => Err(refusal.rule),
+        Ok(accepted) => Ok(accepted.once),
+        Err(refusal) => Err(refusal.rule),
     };
     let inside = Request { reservation: Some(b"maint1"), ..node("qos_lafferty", "gres/gpu:2") };
     assert_eq!(verdict(&inside), Ok(true), "it may not start again");
@@ -271,8 +271,6 @@ fn what_a_reservation_exempts_is_what_its_strings_show() {
     let release = Request { releases: true, ..Request::new(Spelling::Slash) };
     let update = Update { job: b"7", array: false, request: release.into(), anew: true, others: &[] };
     let verdict = judge_update(&update, &left, &policy, &TABLE);
-    assert!(matches!(verdict, Verdict::Refuse(fault) if fault.rule == Rule::TypeMissing));
-    assert!(
-        matches!(judge_update(&update, &inside, &policy, &TABLE), Verdict::Accept(accepted) if accepted.once)
-    );
+    assert!(matches!(verdict, Err(fault) if fault.rule == Rule::TypeMissing));
+    assert!(matches!(judge_update(&update, &inside, &policy, &TABLE), Ok(accepted) if accepted.once));
 }

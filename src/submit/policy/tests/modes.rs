@@ -53,14 +53,14 @@ fn the_default_type_is_filled_in_where_it_makes_the_request_right() {
         let policy = policy(gres_type);
         let verdict = judge(&node(qos, text), &policy, &TABLE);
         let filled = match verdict {
-            Verdict::Accept(accepted) => match &accepted.remarks[..] {
+            Ok(accepted) => match &accepted.remarks[..] {
                 [Remark::Changed(Change::Type { fields, .. })] => {
                     assert_eq!(fields.len(), 1);
                     Some(String::from_utf8(fields[0].1.clone()).unwrap())
                 }
                 other => panic!("{other:?}"),
             },
-            Verdict::Refuse(_) => None,
+            Err(_) => None,
         };
         assert_eq!(filled.as_deref(), expected, "{qos} {text}");
     }
@@ -106,8 +106,8 @@ fn exemptions_are_for_all_that_a_job_names() {
         ("other", "maintenance,r", 2001, None),
     ] {
         let found = match judge(&request(partition, reservation, uid), &policy, &TABLE) {
-            Verdict::Refuse(_) => None,
-            Verdict::Accept(accepted) => match &accepted.remarks[..] {
+            Err(_) => None,
+            Ok(accepted) => match &accepted.remarks[..] {
                 [Remark::Passed(_, because)] => Some(*because),
                 other => panic!("{other:?}"),
             },

@@ -50,6 +50,28 @@ fn shares_are_no_gpus_and_have_rules_of_their_own() {
         assert_eq!(rule(&node(qos, text), &Policy::default()), expected, "{qos} {text}");
     }
     assert_eq!(rule(&node("qos_all_shards", "gres/gpu:1"), &allow), None);
+    // What to try: the largest share that the QOS and the site allow, if that is known.
+    let shards = |sizes: &[u64], most| Policy {
+        share_gres: ShareGres("shard".to_owned()),
+        shares: ShareRules { sizes: sizes.to_vec(), most, ..ShareRules::default() },
+        ..Policy::default()
+    };
+    for (qos, text, policy, expected) in [
+        ("qos_all_shards", "gres/gpu:a40:2,gres/nic:1", shards(&[2, 4, 16], Some(16)), Some("shard:4,nic:1")),
+        ("qos_all_shards", "gres/gpu:1", shards(&[], Some(16)), Some("shard:8")),
+        ("qos_all_shards", "gres/gpu:1", shards(&[], Some(6)), Some("shard:6")),
+        ("qos_shards_only", "gres/gpu:1", shards(&[], Some(6)), Some("shard:a40:6")),
+        ("qos_all_shards", "gres/gpu:1", shards(&[16], Some(16)), None),
+        ("qos_all_shards", "gres/gpu:1", shards(&[], None), None),
+    ] {
+        let refusal = refused(judge(&node(qos, text), &policy, &TABLE));
+        let expected = expected.map(|share| format!("--qos={qos} --gres={share}"));
+        assert_eq!(crate::submit::message::correction(&refusal), expected, "{qos} {text}");
+    }
+    let two = Request { min_nodes: Some(2), max_nodes: Some(2), ..node("qos_all_shards", "gres/gpu:1") };
+    let refusal = refused(judge(&two, &shards(&[], Some(16)), &TABLE));
+    let expected = Some("--qos=qos_all_shards -N2 --gres=shard:4".to_owned());
+    assert_eq!(crate::submit::message::correction(&refusal), expected, "eight on both nodes");
     let tasks = Request { ntasks_per_tres: Some(1), num_tasks: Some(2), ..node("qos_all_shards", "") };
     assert_eq!(rule(&tasks, &Policy::default()), Some(Rule::NtasksPerGpuAlone));
 }

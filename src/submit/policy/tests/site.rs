@@ -247,8 +247,8 @@ fn a_share_is_kept_from_nodes_whose_gpus_are_smaller() {
         ("gres/gpu:a40:4", "n3", "", Ok(None)),
     ] {
         let found = match judge(&asked(tres, nodes, excluded), &policy, &TABLE) {
-            Verdict::Accept(accepted) => Ok(accepted.excluded_nodes),
-            Verdict::Refuse(refusal) => Err((refusal.rule, refusal.asked, refusal.offer)),
+            Ok(accepted) => Ok(accepted.excluded_nodes),
+            Err(refusal) => Err((refusal.rule, refusal.asked, refusal.offer)),
         };
         let expected = expected.map(|nodes| nodes.map(|nodes| nodes.as_bytes().to_vec()));
         let expected = expected

@@ -201,16 +201,14 @@ fn update_of(words: &[String]) -> (Request<'_>, Vec<&'static str>) {
             "TasksPerNode" => (said.ntasks_per_node, _) = (value.parse().ok(), others.push("TasksPerNode")),
             "CPUsPerTask" => (said.cpus_per_task, _) = (value.parse().ok(), others.push("CPUsPerTask")),
             "ReqSockets" => (said.sockets_per_node, _) = (value.parse().ok(), others.push("something else")),
-            "NumCPUs" => (said.amounts.min_cpus, _) = (value.parse().ok(), others.push("NumCPUs")),
-            "MinCPUsNode" => {
-                (said.amounts.cpus_per_node, _) = (value.parse().ok(), others.push("MinCPUsNode"))
-            }
+            "NumCPUs" => (said.min_cpus, _) = (value.parse().ok(), others.push("NumCPUs")),
+            "MinCPUsNode" => (said.cpus_per_node, _) = (value.parse().ok(), others.push("MinCPUsNode")),
             "MinMemoryNode" => {
-                said.amounts.memory = value.parse().ok().map(Memory::PerNode);
+                said.memory = value.parse().ok().map(Memory::PerNode);
                 others.push("MinMemory");
             }
             "MinMemoryCPU" => {
-                said.amounts.memory = value.parse().ok().map(Memory::PerCpu);
+                said.memory = value.parse().ok().map(Memory::PerCpu);
                 others.push("MinMemory");
             }
             _ => panic!("{word}"),
@@ -225,7 +223,7 @@ fn others_of(said: &Request) -> Vec<&'static str> {
         (said.num_tasks.is_some(), "NumTasks"),
         (said.ntasks_per_node.is_some(), "TasksPerNode"),
         (said.cpus_per_task.is_some(), "CPUsPerTask"),
-        (said.amounts.memory.is_some(), "MinMemory"),
+        (said.memory.is_some(), "MinMemory"),
         (said.cpus_per_tres.is_some(), "CpusPerTres"),
         (said.mem_per_tres.is_some(), "MemPerTres"),
         (said.sockets_per_node.is_some() || said.exclusive, "something else"),
@@ -263,7 +261,7 @@ proptest! {
     #[test]
     fn what_a_refused_submission_may_try_is_accepted(options in options(), site in one_of(&SITES)) {
         let (policy, request) = (Rules::parse(&site).unwrap().policy, asked(&options));
-        if let Verdict::Refuse(refusal) = judge(&request, &policy, &TABLE)
+        if let Err(refusal) = judge(&request, &policy, &TABLE)
             && let Some(text) = tried(&refusal)
         {
             let left = untrue(&request, &text, &policy);
@@ -280,10 +278,7 @@ proptest! {
         let said = Request { user_id: 0, exclusive: false, ntasks_per_tres: None, ..asked(&change) };
         let judged = |said: Request, others: &[&'static str], job: &str| {
             let update = Update { job: job.as_bytes(), array: job == "12", request: said.into(), anew: true, others };
-            match judge_update(&update, &existing, &policy, &TABLE) {
-                Verdict::Refuse(refusal) => Some(refusal),
-                Verdict::Accept(_) => None,
-            }
+            judge_update(&update, &existing, &policy, &TABLE).err()
         };
         let mut others = others_of(&said);
         others.extend(more);

@@ -302,8 +302,8 @@ fn an_update_to_the_default_qos_is_judged_under_it_and_pins_it() {
 fn advised(change: &str, job: &[u8], array: bool, others: &[&'static str]) -> Option<String> {
     let update = Update { job, array, request: asked(change).into(), anew: true, others };
     match judge_update(&update, &asked("qos=normal node=gres/gpu:a40:2"), &Policy::default(), &TABLE) {
-        Verdict::Refuse(refusal) => asked::tried(&refusal),
-        Verdict::Accept(_) => panic!("{change} is accepted"),
+        Err(refusal) => asked::tried(&refusal),
+        Ok(_) => panic!("{change} is accepted"),
     }
 }
 

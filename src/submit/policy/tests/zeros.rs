@@ -18,7 +18,7 @@ fn a_type_with_a_limit_of_0_is_not_offered() {
         (&allow, "qos_of_nothing", "gres/gpu:a40:1", None),
     ] {
         let offer = match judge(&node(qos, text), policy, &TABLE) {
-            Verdict::Accept(accepted) => {
+            Ok(accepted) => {
                 let said: Vec<_> =
                     accepted.remarks.iter().filter_map(crate::submit::message::remark).collect();
                 assert!(
@@ -28,7 +28,7 @@ fn a_type_with_a_limit_of_0_is_not_offered() {
                 assert_eq!(said.len(), usize::from(text.contains("h100")), "{said:?}");
                 None
             }
-            Verdict::Refuse(refusal) => {
+            Err(refusal) => {
                 assert!(!crate::submit::message::refusal(&refusal).contains("h100 (0)"));
                 Some(refusal.offer)
             }

@@ -13,8 +13,8 @@ fn policy(more: &str) -> Policy {
 /// The string that Slurm gets and the share that is recorded for the node; or the text for the user.
 fn outcome(request: &Request, policy: &Policy) -> Result<(String, Option<(String, u64)>), String> {
     match judge(request, policy, &TABLE) {
-        Verdict::Refuse(refusal) => Err(message::refusal(&refusal)),
-        Verdict::Accept(accepted) => {
+        Err(refusal) => Err(message::refusal(&refusal)),
+        Ok(accepted) => {
             let text = accepted.remarks.iter().find_map(|remark| match remark {
                 Remark::Changed(Change::Share { text, .. }) => Some(text.escape_ascii().to_string()),
                 _ => None,
@@ -175,8 +175,8 @@ fn a_share_has_the_memory_on_every_node_where_it_may_run() {
         let tres = format!("gres/{asked}");
         let nodes = Some(nodes.as_bytes()).filter(|nodes| !nodes.is_empty());
         let told = match judge(&Request { nodes, ..node("listed_by_name", &tres) }, &policy, &TABLE) {
-            Verdict::Refuse(refusal) => Err(message::refusal(&refusal)),
-            Verdict::Accept(accepted) => {
+            Err(refusal) => Err(message::refusal(&refusal)),
+            Ok(accepted) => {
                 let Some(Remark::Changed(Change::Share { mebibytes, .. })) = accepted.remarks.first() else {
                     panic!("{asked}: {:?}", accepted.remarks)
                 };

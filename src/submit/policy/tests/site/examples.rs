@@ -2,7 +2,7 @@
 
 use super::caps::asked;
 use super::*;
-use crate::config::rules::Rules;
+use crate::config::{self, rules::Rules};
 
 #[test]
 fn each_example_refuses_and_accepts() {
@@ -33,7 +33,7 @@ fn each_example_refuses_and_accepts() {
         ("savio", "qos=qos_lafferty node=gres/gpu:A40:1", None),
     ] {
         let file = format!("{}/docs/examples/{example}/gpushare.conf", env!("CARGO_MANIFEST_DIR"));
-        let policy = Rules::load_with_text(std::path::Path::new(&file)).unwrap().unwrap().0.policy;
+        let policy = config::load(std::path::Path::new(&file), Rules::parse).unwrap().unwrap().0.policy;
         assert_eq!(rule(&asked(options), &policy), expected, "{example}: {options}");
     }
 }
