@@ -34,7 +34,7 @@ pub(crate) fn findings(jobs: &[(&Job, Held)], now: &Snapshot, rules: &Rules) -> 
             add(What::Unclear, format!("user {}", job.user), ALLOC_TRES, (0, 0));
         }
         if governs(job, now, rules) {
-            unnamed(job, held, whole, &limited, &mut add);
+            unnamed(job, held, whole, (&limited, now), &mut add);
         }
         if !whole {
             uncounted(job, held, now, rules, &mut add);
@@ -108,14 +108,19 @@ fn uncounted(job: &Job, held: &Held, now: &Snapshot, rules: &Rules, add: Add) {
     }
 }
 
-fn unnamed(job: &Job, held: &Held, whole: bool, limited: &HashSet<&str>, add: Add) {
+fn unnamed(job: &Job, held: &Held, whole: bool, (limited, now): (&HashSet<&str>, &Snapshot), add: Add) {
     if job.record.trust != Trust::Said {
         return;
     }
+    let nodes = || job.record.on.iter().flat_map(|on| &on.nodes).filter_map(|node| now.nodes.get(node));
+    let is_named = |gres_type: &str| {
+        let mut types = job.record.types.iter().filter(|named| named.eq_ignore_ascii_case(gres_type));
+        types.any(|named| named == gres_type || nodes().any(|node| node.spells(named)))
+    };
     for gres_type in held.types() {
         let tres = format!("gres/gpu:{gres_type}");
         let whose = || format!("QOS {}", job.qos);
-        if (job.record.is_told || whole) && !job.record.types.contains(gres_type) {
+        if (job.record.is_told || whole) && !is_named(gres_type) {
             add(What::Unnamed, whose(), &tres, (held.most(&tres), 0));
         }
         let by = |counted_by| held.by(counted_by, &tres).unwrap_or(0);

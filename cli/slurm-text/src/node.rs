@@ -62,6 +62,11 @@ impl Node {
         self.gres.iter().any(|(name, _, count)| name == gres && *count > 0)
     }
 
+    /// Whether it spells a type of GPUs so: Slurm gives them only to requests with the same letters.
+    pub fn spells(&self, gres_type: &str) -> bool {
+        self.gres.iter().any(|(name, known, _)| name == "gpu" && known.as_deref() == Some(gres_type))
+    }
+
     /// The type of its GPU with this index, in lowercase: as Slurm says of a GPU in use, or if the node has only one.
     /// `None` if that is unknown or the GPU has none.
     pub fn type_of(&self, index: u32) -> Option<String> {

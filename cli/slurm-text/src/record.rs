@@ -23,7 +23,7 @@ pub struct Record {
     pub on: Vec<On>,
     /// Whether it asked for whole nodes.
     pub whole_nodes: bool,
-    /// The types of GPUs that its request names, in lowercase.
+    /// The types of GPUs that its request names, as its texts spell them, and those that Slurm counts for it, in lowercase.
     pub types: BTreeSet<String>,
     /// Whether the request is told: up to 22.05 an update may clear its text, and then nothing shows what Slurm
     /// counted.
@@ -215,7 +215,7 @@ fn type_in(part: &str) -> Option<String> {
         part.trim().strip_prefix("gres").map_or(part.trim(), |rest| rest.trim_start_matches([':', '/']));
     let rest = text.strip_prefix("gpu")?.strip_prefix([':', '/', '='])?;
     let name = rest.split([':', '=', '(']).next()?;
-    (!name.is_empty() && !name.bytes().all(|byte| byte.is_ascii_digit())).then(|| name.to_ascii_lowercase())
+    (!name.is_empty() && !name.bytes().all(|byte| byte.is_ascii_digit())).then(|| name.to_owned())
 }
 
 #[cfg(test)]

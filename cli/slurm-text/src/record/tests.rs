@@ -42,7 +42,7 @@ fn a_record_has_the_devices_and_what_its_request_names() {
     };
     assert_eq!(first.on, [On { nodes: vec!["n1".to_owned()], gres: vec![gres] }]);
     assert_eq!((first.trust, second.trust), (Trust::Said, Trust::Unsaid));
-    assert_eq!(first.types, BTreeSet::from(["a40".to_owned()]));
+    assert_eq!(first.types, BTreeSet::from(["A40".to_owned()]));
     assert!(second.types.is_empty() && !first.whole_nodes);
 }
 
@@ -87,7 +87,7 @@ fn whole_nodes_are_said_by_each_release_in_its_way() {
 fn a_type_is_what_stands_behind_gpu_and_is_no_number() {
     for (part, expected) in [
         ("gres/gpu:a40:2", Some("a40")),
-        ("gres:gpu:A40", Some("a40")),
+        ("gres:gpu:A40", Some("A40")),
         ("gres/gpu:a40=2", Some("a40")),
         ("gpu:a40", Some("a40")),
         ("gres/gpu:4", None),
