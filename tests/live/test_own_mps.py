@@ -245,5 +245,7 @@ def test_each_component_of_a_het_job_has_a_daemon_of_its_own(own_mps_nodes):
         assert of_nodes == [[f"j{job}-{ALICE}"], [f"j{int(job) + 1}-{ALICE}"], []]
         own_mps_nodes.ok(["scancel", job])
     for node in ("n1", "n2"):
-        own_mps_nodes.wait(lambda node=node: not own_mps_nodes.run(f"ls -A {DIR}", node=node).stdout, "the daemons' end")
+        own_mps_nodes.wait(
+            lambda node=node: not own_mps_nodes.run(f"ls -A {DIR}", node=node).stdout, "the daemons' end"
+        )
     assert own_mps_nodes.run(ALL_MPS).stdout == ""

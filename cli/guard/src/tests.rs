@@ -319,7 +319,7 @@ fn a_type_is_named_by_the_request_or_it_is_told() {
     );
     // Slurm gives no A40 of n1 to this one: an update that it refused left the text.
     let otherwise = Made { qos: "typed", asks: "gres/gpu:A40:1", ..ONE };
-    assert_eq!(found(&[otherwise.clone()], ""), ["QOS typed unnamed gres/gpu:a40 1/0 devices"]);
+    assert_eq!(found(std::slice::from_ref(&otherwise), ""), ["QOS typed unnamed gres/gpu:a40 1/0 devices"]);
     // A node that spells it so does.
     assert_eq!(found(&[Made { on: &[("c1", "gpu:A40:1(IDX:0)")], ..otherwise }], ""), [""; 0]);
 }

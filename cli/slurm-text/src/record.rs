@@ -23,7 +23,8 @@ pub struct Record {
     pub on: Vec<On>,
     /// Whether it asked for whole nodes.
     pub whole_nodes: bool,
-    /// The types of GPUs that its request names, as its texts spell them, and those that Slurm counts for it, in lowercase.
+    /// The types of GPUs that its request names, as its texts spell them, and those that Slurm counts for it, in
+    /// lowercase.
     pub types: BTreeSet<String>,
     /// Whether the request is told: up to 22.05 an update may clear its text, and then nothing shows what Slurm
     /// counted.
