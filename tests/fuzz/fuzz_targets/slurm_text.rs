@@ -53,7 +53,8 @@ fn lines(line: &str) {
         let _ = (row.name(), row.is_over(), row.has_nodes(), row.expected_start(), row.first_partition());
     }
     let _ = queue::waiting(line).map(|(_, asked)| asked.count());
-    let _ = (own::number(line), own::association(line), own::parent(line), own::qos(line, 5));
+    let _ = (own::number(line), own::association(line), own::qos(line, 5));
+    let _ = own::parent(line, |account| account.len() % 2 == 0);
     let _ = (sacct::gpus(line.as_bytes()).count(), sacct::count(line.as_bytes(), b"node"));
     let _ = Gres::read(line).iter().map(|gres| gres.indexes().len()).max();
 }
