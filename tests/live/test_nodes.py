@@ -34,12 +34,12 @@ class Nodes:
         self.cluster, self.share = cluster, SHARES[cluster.kind]
 
     def entries(self):
-        """[(node, job, GPU indices, units)]; units are 0 where they are whole."""
+        """[(node, job, GPU indices, units)] of jobs with GPUs; units are 0 where they are whole."""
         found = []
         for line in self.cluster.ok(LEDGERS).splitlines():
             node, _, text = line.partition(" ")
             # One that goes while it is read.
-            if not text.endswith(" end"):
+            if not text.endswith(" end") or " gpu=" not in text:
                 continue
             job = re.search(r" job=(\d+)", text).group(1)
             units = re.search(r" units=(\d+)", text)

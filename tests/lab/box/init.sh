@@ -94,6 +94,21 @@ run_accounting_file() {
     done <"$1"
 }
 
+# slurmctld may have lost its registration, and then it learns of users by a restart only (docs/dev/slurm-faults.md).
+tell_slurmctld() {
+    local user PAUSE=0.1
+    user=$(sacctmgr -nP show assoc format=user | grep -v '^root$' | tail -n 1)
+    [[ -n $user ]] || return 0
+    wait_for 3 knows "$user" && return
+    stop_daemon slurmctld
+    start_or_fail slurmctld
+    wait_for 5 knows "$user" || fail "slurmctld does not know $user"
+}
+
+knows() {
+    [[ $(scontrol -o show assoc_mgr "users=$1" flags=users) == *"UserName=$1"* ]]
+}
+
 # Requests are lines "ID VERB DAEMON [NODE]"; the answer is a file with the exit status in its first line. It is a file
 # instead of a pipe, because a client that disappears must not stop process 1.
 serve_requests() {
@@ -129,6 +144,7 @@ register_cluster
 start_or_fail slurmctld
 run_accounting_file /lab/accounting
 run_accounting_file /lab/accounting.more
+tell_slurmctld
 report accounting
 start_or_fail slurmd
 elapsed >/lab/state/ready.new
