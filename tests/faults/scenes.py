@@ -68,11 +68,6 @@ def garbage(node):
     (JOBS / "5").write_text("garbage")
 
 
-def old(node):
-    two_jobs(node)
-    node.format_4(1)
-
-
 def alices(node):
     node.prolog(1, 40, user=ALICE)
 
@@ -99,7 +94,6 @@ SCENES = [
     Scene("a failed one again", [prolog(3, restart=1), epilog(3), STATUS], failed),
     Scene("one that is over", [prolog(7), prolog(8), epilog(5)], over),
     Scene("garbage", [prolog(3), prolog(4), STATUS], garbage),
-    Scene("of an older gpushare", [prolog(3), epilog(1), STATUS], old),
     Scene("the first daemon", [prolog(1, user=ALICE), prolog(2, user=BOB), STATUS], nothing, 1, 0.25),
     Scene("one daemon for two", [prolog(1, user=ALICE), prolog(2, user=ALICE), epilog(1)], nothing, 1, 0.25),
     Scene("a daemon changes hands", [prolog(2, user=ALICE), epilog(1), STATUS], alices, 1, 0.25),

@@ -77,20 +77,6 @@ def full(node):
     node.prolog(5, 20)
 
 
-def old(node):
-    """An older gpushare has placed them, and failed the one that comes again."""
-    two_jobs(node)
-    for job in (1, 2):
-        node.format_4(job)
-
-
-def old_failed(node):
-    """It has failed the one that comes again."""
-    old(node)
-    node.prolog(3, 81)
-    node.format_4(3, reason="no room")
-
-
 def over(node):
     """The node is full of jobs, of which one is over that never had an epilog."""
     for job in (1, 2, 4, 5):
@@ -101,12 +87,10 @@ def over(node):
 SCENES = [
     Scene("prolog on an empty /run", prepare=lambda node: None, stay=()),
     Scene("prolog beside two jobs"),
-    Scene("prolog beside two jobs of an older gpushare", prepare=old_failed),
     Scene("prolog of a requeued job whose entry lives", restart=1, prepare=requeued),
     Scene("prolog of a share that fits nowhere", prepare=full, stay=(1, 2, 4, 5), units=80),
     Scene("prolog that drops a job that is over", prepare=over, stay=(1, 2, 4)),
     Scene("epilog beside two jobs", "gpushare-epilog", prepare=requeued),
-    Scene("epilog of a job of an older gpushare", "gpushare-epilog", victim=1, prepare=old, stay=(2,)),
 ]
 
 

@@ -119,15 +119,12 @@ class Node:
     def check_empty(self):
         """Checks that nothing is left of any job, no file is half written, and the lock is free."""
         assert self.status()["jobs"] == [] and self.status()["failures"] == [], self.status()
-        # The last three are what a job of an older gpushare leaves, until a prolog looks for jobs that are over.
-        for folder in ("jobs", "failed", "witness", "env"):
-            left = os.listdir(LEDGER / folder) if (LEDGER / folder).exists() else []
-            assert not left, f"{folder}: {left}"
+        left = os.listdir(LEDGER / "jobs") if (LEDGER / "jobs").exists() else []
+        assert not left, left
         if not LEDGER.exists():
             return  # A prolog was killed before it made the ledger.
         names = set(os.listdir(LEDGER)) - {
-            "jobs", "lock", "reconciled", "garbage", "nvml", "limits", "daemons", "counts", "used", "failed", "witness",
-            "env", "balance",
+            "jobs", "lock", "reconciled", "garbage", "nvml", "limits", "daemons", "counts", "used", "balance",
         }
         assert not names, f"left behind: {names}"
         with open(LEDGER / "lock") as lock:
