@@ -11,6 +11,7 @@ use gpushare::config::{LoadError, last_good::host_name};
 use gpushare::text::{hostlist, print::counted};
 use gpushare_machine::config::Config;
 use gpushare_node::config::Placement;
+use gpushare_node::gpu::{Roots, may_be_any};
 use gpushare_node::ledger::Ledger;
 use gpushare_node::mps::others::others;
 
@@ -256,8 +257,12 @@ impl<'a> Look<'a> {
                 let program = if runs_jobs { "slurmd" } else { plugins::OF_USERS };
                 let mut findings = plugins::named(stack, settings, version::of_program(program), runs_jobs);
                 if runs_jobs {
-                    findings.extend(rules::lost(conf, self.slurm_conf, settings, stack.hooks.is_some()));
-                    findings.extend(mps::others(config.of_node(host), &others(Path::new(PROC))));
+                    let here = config.of_node(host);
+                    let has_gpus = self.node().is_some_and(|node| node.has("gpu"))
+                        || may_be_any(&here.gpu_files, &Roots::system());
+                    let lost = rules::lost(conf, self.slurm_conf, settings, stack.hooks.is_some());
+                    findings.extend(lost.filter(|_| has_gpus));
+                    findings.extend(mps::others(here, &others(Path::new(PROC))));
                 }
                 findings
             }
@@ -311,6 +316,7 @@ impl<'a> Look<'a> {
         let own = local::OwnGres::of((&gres, &self.own_conf), host, &here.share_gres);
         if let Some(gpus) = &gpus {
             findings.extend(drained::drained(here, gpus, node.as_mut()));
+            findings.extend(programs::squeue(here, version::of_program("squeue")));
             findings.push(fence::finding(here, gpus, cgroup.settings().get("CgroupPlugin"), is_root));
         }
         if let Some(node) = &node {
@@ -333,7 +339,7 @@ impl<'a> Look<'a> {
         let namespace = namespace::user(settings, self.slurm_conf);
         findings.extend(namespace.or_else(|| namespace::shm(here, settings, self.slurm_conf, host)));
         findings.extend(namespace::pyxis(here, stack));
-        findings.extend(programs::findings(settings));
+        findings.extend(programs::findings(settings, self.slurm_conf));
         findings
     }
 

@@ -12,7 +12,7 @@ use gpushare::text::hostlist;
 
 use crate::job::JobKey;
 
-use crate::exec::{AskError, Output, ask, program};
+use crate::exec::{AskError, Asked, Output, ask, program};
 use crate::proc::image::program_of;
 
 /// The time for all queries of one prolog; Slurm waits for a prolog at least as long (`BatchStartTimeout`).
@@ -24,7 +24,10 @@ const NAME: &str = "squeue";
 const FOLDERS: [&str; 3] = ["/usr/bin", "/usr/local/bin", "/opt/slurm/bin"];
 /// What is asked of a job: its state and nodes, or all TRES that it asked for.
 const STATE: &str = "--format=%A %T %N";
-const TRES: &str = "--Format=tres-per-job:1000,tres-per-node:1000,tres-per-socket:1000,tres-per-task:1000";
+const TRES: &str =
+    "--Format=jobid:12,tres-per-job:250,tres-per-node:250,tres-per-socket:250,tres-per-task:250";
+/// An array or het job may have a thousand lines for each MiB.
+const LONGEST: usize = 64 << 20;
 /// squeue's answer for a job that slurmctld has forgotten (ESLURM_INVALID_JOB_ID).
 const UNKNOWN: &str = "Invalid job id specified";
 /// States of a job that has ended, as squeue's `%T` writes them (Slurm's `job_state_string()`).
@@ -72,7 +75,8 @@ pub fn over(
     (found, None)
 }
 
-/// The words of all TRES that a job asked for: `gres` and `gpushare` of `gres:gpushare:40` or `gres/gpushare=40`.
+/// The words of all TRES that a job asked for: `gres` and `gpushare` of `gres:gpushare:40` or `gres/gpushare=40`. The
+/// answer also has lines of the other tasks of an array, or components of a het job, of that number.
 ///
 /// # Errors
 /// slurmctld's answer is unknown.
@@ -82,12 +86,14 @@ pub fn asked(
     (proc, caller): (&Path, u32),
 ) -> Result<Vec<String>, Unanswered> {
     let path = path(proc, caller).ok_or(Unanswered::NotInstalled)?;
-    let answer =
-        ask(&mut question(&path, job_id, slurm_conf, TRES), "", PATIENCE).map_err(Unanswered::Ask)?;
-    if !answer.status.success() || answer.output.is_empty() {
-        return Err(Unanswered::Said(answer.first_line()));
+    let asked = Asked::start(&mut question(&path, job_id, slurm_conf, TRES), "");
+    let answer = asked.and_then(|asked| asked.at_most(LONGEST).answer(PATIENCE)).map_err(Unanswered::Ask)?;
+    let id = job_id.to_string();
+    let is_its = |line: &&str| line.split_whitespace().next() == Some(&id);
+    match answer.output.lines().find(is_its).filter(|_| answer.status.success()) {
+        Some(line) => Ok(line.split([' ', ',', ':', '/', '=']).map(str::to_owned).collect()),
+        None => Err(Unanswered::Said(answer.first_line())),
     }
-    Ok(answer.output.split([' ', '\n', ',', ':', '/', '=']).map(str::to_owned).collect())
 }
 
 /// squeue of the same installation as the process that started the prolog, or where it usually is.
@@ -185,7 +191,9 @@ mod tests {
             ("N/A  gres/gpushare2:1  N/A  N/A", false),
             ("N/A  N/A  N/A  N/A", false),
         ] {
-            let words = says(&format!("echo '{text}'")).unwrap();
+            let of_others =
+                "echo '6  N/A  gres:gpushare:40  N/A  N/A'; echo '77  N/A  gres:gpushare:40  N/A  N/A'";
+            let words = says(&format!("{of_others}; echo '7           {text}'; {of_others}")).unwrap();
             assert_eq!(words.iter().any(|word| word == "gpushare"), has, "{text}");
         }
         let lost = says("echo 'slurm_load_jobs error: Unable to contact slurm controller' >&2; exit 1");

@@ -17,7 +17,7 @@ use gpushare_node::mps::{self, MpsError};
 use gpushare_node::nvml::Nvml;
 use gpushare_node::nvml::answer::Measured;
 use gpushare_node::place::{self, Node, Placed};
-use gpushare_node::squeue::{self, Unanswered};
+use gpushare_node::squeue;
 use gpushare_node::supervise::{LONGEST, supervised};
 
 mod error;
@@ -58,11 +58,11 @@ fn has_none() -> Result<(), WorkError> {
     let config = config(&slurm_conf, node_name().as_deref());
     let asked = match squeue::asked(job.key.id, &slurm_conf, (&proc, caller)) {
         // A mistake in gpushare.conf must not end every job of a cluster.
-        Err(Unanswered::NotInstalled) if config.is_err() => return Ok(()),
+        Err(_) if config.is_err() => return Ok(()),
         asked => asked.map_err(WorkError::Unknown)?,
     };
-    let share = config.as_ref().map_or("gres", |config| &config.share_gres);
-    if !asked.iter().any(|word| word == share) {
+    let share = config.as_ref().map_or_else(|_| share_gres(&slurm_conf), |config| config.share_gres.clone());
+    if !asked.contains(&share) {
         return Ok(());
     }
     config?;
@@ -73,6 +73,14 @@ fn has_none() -> Result<(), WorkError> {
         // That is also why the prolog could not record it.
         Err(error) => Err(WorkError::Unmarked(Box::new(why), error)),
     }
+}
+
+/// The share's GRES by a gpushare.conf in which something else is wrong.
+fn share_gres(slurm_conf: &Path) -> String {
+    let text =
+        std::fs::read_to_string(config::find(slurm_conf, Path::new(config::FALLBACK))).unwrap_or_default();
+    let said = text.lines().filter_map(|line| line.trim().strip_prefix("ShareGRES=")).next_back();
+    said.map_or(NodeConfig::default().share_gres, |name| name.trim().to_owned())
 }
 
 /// Takes a job's GPU back. Needs the environment of slurmd's epilog.
@@ -263,7 +271,9 @@ fn release() -> Result<(), WorkError> {
     let (id, restart) = id_and_restart(variable)?;
     let ledger = Ledger::system();
     if let Some(own) = gpushare_node::user_id().filter(|own| *own != 0) {
-        return if ledger.knows(id) { Err(WorkError::NotRoot(own)) } else { Ok(()) };
+        // A share that is left has to be told; what says that a job has none does not.
+        let has_none = matches!(ledger.find(id), Ok(found) if !found.as_ref().is_some_and(Entry::has_gpus));
+        return if has_none { Ok(()) } else { Err(WorkError::NotRoot(own)) };
     }
     // On most nodes, only the ledger is read.
     let has_daemons = !ledger.daemon_folders().is_empty();

@@ -51,6 +51,7 @@ WAYS = [
         f"mv /tmp/gpushare-prolog {PROLOG}",
         "gpushare-prolog gave it no GPU on this node",
     ),
+    mounted("size=1m,mode=700", "true", "Permission denied"),
     Way(f"echo Nonsense=1 >>{CONF}", f"sed -i /Nonsense/d {CONF}", "Nonsense"),
 ]
 

@@ -3,6 +3,7 @@
 salloc. And mistakes there that drain nodes or stop slurmd, which `gpushare check` must say."""
 
 import json
+import re
 
 import pytest
 from gpus import OPEN, SHARES, entered, opened
@@ -113,7 +114,8 @@ def test_cgroups_that_are_switched_off_are_the_first_to_mend(shape):
     try:
         (about, _, fix), *others = wrong(shape)
         assert about == "CgroupPlugin" and "ConstrainDevices" in [one[0] for one in others], others
-        shape.write(CGROUP, fix.split(": ")[1] + "\nConstrainDevices=yes\nIgnoreSystemd=yes\n")
+        line = re.search(r": (\S+); then restart slurmd on ", fix)[1]
+        shape.write(CGROUP, line + "\nConstrainDevices=yes\nIgnoreSystemd=yes\n")
         shape.ok("/lab/service restart slurmd", timeout=90)
         assert not wrong(shape)
     finally:

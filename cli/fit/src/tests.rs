@@ -377,4 +377,9 @@ fn lines_fit_a_terminal() {
     ] {
         assert!(said.contains(part), "{part}\n{said}");
     }
+    // --csv doesn't have these sums.
+    let mut many = report(&jobs);
+    let one = many.shares.first().cloned().unwrap();
+    many.shares = vec![one; 20];
+    assert_eq!(text::lines(&many).matches("  a40  12 of 100 units ").count(), 20);
 }

@@ -41,12 +41,12 @@ pub fn lines(report: &Report) -> String {
     }
     let rows = report.not_checked.iter();
     let rows = rows.map(|one| vec![one.why.to_owned(), one.jobs.to_string(), number(one.gpu_hours)]);
-    out += &shown(vec!["NOT CHECKED", "JOBS", "GPU-HOURS"], 1..3, rows.collect());
+    out += &shown(vec!["NOT CHECKED", "JOBS", "GPU-HOURS"], 1..3, rows.collect(), usize::MAX);
     out + "\n" + &notes(&report.remarks)
 }
 
-fn shown(head: Vec<&'static str>, numbers: Range<usize>, rows: Vec<Vec<String>>) -> String {
-    let text = Table { head, numbers, rows }.text("  ", SHOWN, "--csv and --json");
+fn shown(head: Vec<&'static str>, numbers: Range<usize>, rows: Vec<Vec<String>>, most: usize) -> String {
+    let text = Table { head, numbers, rows }.text("  ", most, "--csv and --json");
     if text.is_empty() { text } else { format!("\n{text}") }
 }
 
@@ -70,7 +70,7 @@ fn by_share(report: &Report) -> String {
             low,
         ]
     });
-    shown(head, 2..7, rows.collect())
+    shown(head, 2..7, rows.collect(), usize::MAX)
 }
 
 /// What one user, or one account, had.
@@ -111,7 +111,7 @@ fn table(of: &'static str, report: &Report, name: impl Fn(&Asked) -> String) -> 
         ]
     });
     let head = vec![of, "JOBS", "FIT", "GPU-HOURS", "AS SHARES", "REQUEST FOR MOST"];
-    shown(head, 1..5, rows.collect())
+    shown(head, 1..5, rows.collect(), SHOWN)
 }
 
 /// A line for each user, account, QOS, GPU type and share.

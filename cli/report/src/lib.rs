@@ -121,7 +121,7 @@ pub fn run<E: Display>(
         }
     };
     let types = types()?;
-    let told = told(&types, period)?;
+    let told = told(&types, period, &mut remarks)?;
     let more = More { cluster, period, is_of_some, refused, remarks };
     let report = summed(&database, &groups, &types, &told, more, ask)?;
     if let Some(path) = &arguments.html {
@@ -156,7 +156,7 @@ fn types() -> Result<Vec<String>, ReportError> {
 }
 
 /// Asks sreport.
-fn told(types: &[String], period: Period) -> Result<Told, ReportError> {
+fn told(types: &[String], period: Period, remarks: &mut Vec<String>) -> Result<Told, ReportError> {
     let tres = types.iter().map(|name| format!("gres/gpu:{name}")).chain(["gres/gpu".to_owned()]);
     let tres: Vec<String> = tres.collect();
     let (start, end) = (period.start, period.end);
@@ -174,7 +174,11 @@ fn told(types: &[String], period: Period) -> Result<Told, ReportError> {
         .into_iter()
         .filter(|(.., used)| *used > 0)
         .map(|(account, user, tres, used)| (account.to_owned(), user.to_owned(), name(tres), used));
-    let text = ask(sreport::of_reservations(&tres, start, end))?;
+    // With PrivateData=reservations in slurmdbd.conf, only administrators get an answer.
+    let asked = ask(sreport::of_reservations(&tres, start, end));
+    let untold = |error| format!("can't tell reservations' idle GPUs, which sreport counts as used: {error}");
+    remarks.extend(asked.as_ref().err().map(untold));
+    let text = asked.unwrap_or_default();
     let reserved = sreport::reservations(&text).map_err(unreadable)?.into_iter();
     let reserved = reserved.filter(|(.., idle)| *idle > 0).map(|(reservation, tres, idle)| {
         report::Reserved { reservation: reservation.to_owned(), gpu_type: name(tres), idle }

@@ -27,7 +27,7 @@ pub struct Report {
     pub others: BTreeMap<String, u64>,
     /// What sreport says of each account, by type; empty in a QOS's report.
     pub accounts: Vec<Account>,
-    /// Idle GPUs of reservations, which sreport counts as used.
+    /// Idle GPUs of reservations, which sreport counts as used; empty in a group's report.
     pub reserved: Vec<Reserved>,
     /// Where sreport and the jobs in accounting differ.
     pub differences: Vec<Difference>,
@@ -207,7 +207,7 @@ pub fn of(
         gpus: gpus.collect(),
         groups: pairs.clone().map(one).collect(),
         others: others.filter(|_| !is_of_some).collect(),
-        reserved: told.reserved.clone(),
+        reserved: told.reserved.iter().filter(|_| !is_of_some).cloned().collect(),
         differences: differences(summer, database, &named, told, &is_compared),
         accounts,
         jobs: if is_of_some {

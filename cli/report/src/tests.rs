@@ -11,7 +11,7 @@ use proptest::prelude::*;
 
 use super::error::ReportError;
 use super::groups::{ANY, Database, Group, Of, owned};
-use super::report::{More, OfType, Report, Told};
+use super::report::{More, OfType, Report, Reserved, Told};
 use super::{page, summed, text};
 
 /// User, account, QOS, `a40:h100:untyped`, eligible, start, end.
@@ -102,7 +102,8 @@ fn report_beside(jobs: &[Job], period: Period, named: &[&str], more_rows: &[Row]
         ((*account).to_owned(), (*user).to_owned(), (*gpu_type).to_owned(), *sum)
     });
     let accounts = accounts.chain(more_rows);
-    let told = Told { gpus: gpus.to_vec(), accounts: accounts.collect(), ..Told::default() };
+    let night = Reserved { reservation: "night".into(), gpu_type: "a40".into(), idle: 7200 };
+    let told = Told { gpus: gpus.to_vec(), accounts: accounts.collect(), reserved: vec![night] };
     let more = More { cluster: "lab".into(), period, is_of_some: !named.is_empty(), ..More::default() };
     summed(&database, &groups, &types, &told, more, |day, show| {
         for (user, account, qos, count, eligible, start, end) in jobs {
@@ -154,6 +155,7 @@ fn a_group_keeps_lends_and_borrows() {
     assert_eq!((x.jobs, x.wait_median, x.wait_90_percent), (1, Some(1000), Some(1000)));
     assert_eq!((x.borrowed_from.as_slice()[0].qos.as_str(), x.borrowed_from[0].used), ("y", 10_000));
     assert!(group.gpus.is_empty() && group.accounts.is_empty() && group.others.is_empty());
+    assert_eq!((all.reserved.len(), group.reserved.len()), (1, 0));
 }
 
 #[test]

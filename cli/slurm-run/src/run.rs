@@ -13,6 +13,8 @@ const LONGEST: usize = 64 << 20;
 const LONGEST_NAMED: usize = 60;
 /// Longer than a busy slurmctld or slurmdbd needs.
 const PATIENCE: Duration = Duration::from_secs(120);
+/// Why a daemon that is stopped, or whose machine is, can't be reached.
+const AWAY: [&str; 4] = ["Connection refused", "timed out", "No route to host", "Network is unreachable"];
 
 /// How a program ended, and its output.
 pub struct Output {
@@ -35,7 +37,7 @@ gpushare::errors! {
         TooMuch(program: String) => "'{program}' printed more than {LONGEST} bytes";
         Failed { command: String, status: ExitStatus, said: String } =>
             "'{command}' failed ({status}): {}", said.escape_debug();
-        /// No thread could be started to wait for it.
+        /// No thread could be started to wait for it, or it has failed before.
         Unasked(program: &'static str) => "{program} can't be asked";
     }
 }
@@ -94,7 +96,9 @@ pub fn succeeded(program: &str, arguments: &[&str], answer: Output) -> Result<Ve
 /// What Slurm's commands mean that say why accounting doesn't answer.
 pub fn without_accounting(text: &str) -> Option<&'static str> {
     let has = |words: &str| text.contains(words);
-    if has("persistent connection") || has("PersistInit") {
+    // Without munged, or between incompatible releases, that connection fails too.
+    let is_its = |line: &&str| line.contains("persistent connection") || line.contains("PersistInit");
+    if text.lines().filter(is_its).any(|line| AWAY.iter().any(|words| line.contains(words))) {
         Some("slurmdbd does not answer; is it running?")
     } else if has("not running a supported accounting_storage plugin") {
         Some("slurm.conf has no accounting: AccountingStorageType")
@@ -206,6 +210,14 @@ mod tests {
                      echo \"scontrol: error: $line\" >&2; done; exit 1";
         let reason = ask("sh", &["-c", munge]).unwrap_err().to_string();
         assert!(reason.ends_with("scontrol: error: Munge encode failed"), "{reason}");
+        for text in [
+            "error: Munge encode failed: Failed to connect to \"/run/munge/munge.socket.2\": Connection refused\n\
+             error: failed to open persistent connection to host:x:6819: Protocol authentication error",
+            "error: Something happened with the receiving/processing of the persistent connection init message to \
+             x:6819: Incompatible versions of client and server code",
+        ] {
+            assert_eq!(without_accounting(text), None, "{text}");
+        }
     }
 
     #[test]

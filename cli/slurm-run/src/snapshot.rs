@@ -1,6 +1,6 @@
 //! What slurmctld and slurmdbd say while one command runs: asked when it is needed, and each question once.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::rc::Rc;
 
@@ -22,6 +22,8 @@ pub struct Snapshot {
     nodes: OnceCell<Vec<Node>>,
     settings: OnceCell<Settings>,
     others: RefCell<HashMap<Vec<String>, Rc<str>>>,
+    /// Whether `ask_slow` has failed.
+    has_failed: Cell<bool>,
 }
 
 impl Snapshot {
@@ -67,6 +69,17 @@ impl Snapshot {
         self.kept(program, arguments, || super::ask(program, arguments))
     }
 
+    /// The same where an answer may take long: after one that failed, nothing is asked so again.
+    ///
+    /// # Errors
+    /// The same as for [`Self::ask`].
+    pub fn ask_slow(&self, program: &'static str, arguments: &[&str]) -> Result<Rc<str>, ProgramError> {
+        if self.has_failed.get() {
+            return Err(ProgramError::Unasked(program));
+        }
+        self.ask(program, arguments).inspect_err(|_| self.has_failed.set(true))
+    }
+
     fn kept(
         &self,
         program: &str,
@@ -99,5 +112,13 @@ mod tests {
             assert_eq!(*said.unwrap(), *format!("of {qos}"));
         }
         assert_eq!(asked, ["a", "b"]);
+    }
+
+    #[test]
+    fn nothing_slow_is_asked_after_a_failure() {
+        let snapshot = Snapshot::default();
+        assert!(snapshot.ask_slow("echo", &["1"]).is_ok());
+        assert!(snapshot.ask_slow("false", &[]).is_err());
+        assert!(snapshot.ask_slow("echo", &["2"]).is_err());
     }
 }

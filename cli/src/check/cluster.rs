@@ -49,7 +49,8 @@ pub fn findings(config: &Config, slurm: &Slurm, reach: &Reach, hooks: bool, on_n
 pub fn daemons(reach: &Reach) -> Vec<Finding> {
     let line = |about, result: &Result<(), ProgramError>, unit: &str, lost: &str| {
         let reason = result.as_ref().err()?;
-        let denied = reason.to_string().ends_with("ermission denied");
+        // Of slurmctld itself; munge's socket may say the like.
+        let denied = about == "slurmctld" && reason.to_string().ends_with("Access/permission denied");
         let fix = match denied {
             true => "run this as root: PrivateData in slurm.conf hides nodes from users".to_owned(),
             false => format!("see systemctl status {unit} and its log; is its host reachable, and munge up?"),

@@ -57,8 +57,12 @@ impl Finding {
         {
             let (what, then) = fix.split_once("; then ").unwrap_or((fix, ""));
             let what = what.replace(&sent, "the controller's ").replace(" on compute nodes", "");
-            let then = if then.is_empty() { String::new() } else { format!(", then {then}") };
-            *fix = format!("{what}; then scontrol reconfigure{then}");
+            *fix = match then {
+                "" => format!("{what}; then scontrol reconfigure"),
+                // It would do what must wait; slurmd fetches the file when it starts.
+                _ if then.starts_with("when the node is drained") => format!("{what}; then {then}"),
+                _ => format!("{what}; then scontrol reconfigure, then {then}"),
+            };
         }
     }
 
@@ -208,6 +212,7 @@ pub fn drop_right(findings: &mut Vec<Finding>, about: &str) {
 mod tests {
     use super::*;
     use crate::check::fleet::Line;
+    use crate::check::node::SHRINKS;
     use serde_json::{Value, json};
 
     #[test]
@@ -224,6 +229,14 @@ mod tests {
             (
                 "/run/slurm/conf/a.conf on compute nodes: required x",
                 "the controller's a.conf: required x; then scontrol reconfigure",
+            ),
+            (
+                &format!(
+                    "slurm.conf: Gres= with 3 gpu, and /run/slurm/conf/a.conf: the same; then {SHRINKS}"
+                ),
+                &format!(
+                    "slurm.conf: Gres= with 3 gpu, and the controller's a.conf: the same; then {SHRINKS}"
+                ),
             ),
         ] {
             let mut finding = Finding::wrong("a.conf", "K=no", fix);

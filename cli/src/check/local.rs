@@ -37,7 +37,7 @@ pub fn cgroup(config: &Config, slurm: &Slurm, path: &Path, node: &str) -> Vec<Fi
                 "{}: 'disabled': no job can be fenced, and slurmd ends if slurm.conf needs cgroups",
                 path.display()
             ),
-            format!("{} on {node}: CgroupPlugin=autodetect", path.display()),
+            format!("{}: CgroupPlugin=autodetect; then restart slurmd on {node}", path.display()),
         )
     });
     disabled

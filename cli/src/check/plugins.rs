@@ -13,7 +13,7 @@ use super::version::PluginError;
 use super::{CheckError, daemon};
 use crate::requirements::{is_plugin, matching};
 use crate::slurm::file::ConfFile;
-use crate::slurm::{Node, Settings};
+use crate::slurm::{Node, SENT, Settings};
 use gpushare_slurm_text::version::Version;
 
 const JOB_SUBMIT: &str = "job_submit_gpushare.so";
@@ -156,7 +156,12 @@ pub fn fence_line(stack: &Plugstack, settings: &Settings) -> Finding {
     let shown = stack.path.display();
     // With a required plugin that isn't there, no job starts.
     let is_there = in_dirs(settings.get("PluginDir"), FENCE).exists();
-    let first = if is_there { "" } else { "install the package gpushare-slurmd, then " };
+    let first = match (stack.path.starts_with(SENT), is_there) {
+        // Every machine gets that file.
+        (true, _) => "with gpushare-slurmd on all nodes and gpushare-client on all other machines, ",
+        (_, true) => "",
+        _ => "install the package gpushare-slurmd, then ",
+    };
     let fix = format!("{first}{shown} on compute nodes: required {FENCE}");
     match &stack.fence {
         Some(Line { required: true, .. }) => Finding::ok(about, format!("{shown} requires {FENCE}")),

@@ -164,6 +164,8 @@ impl StepState {
             && may_be_any(&config.gpu_files, &Roots::system())
         {
             prepared.missed = heal::missed(step);
+        } else if step.kind() != Kind::Extern {
+            prepared.missed = found.as_ref().and_then(|entry| entry.failure.clone());
         }
         let entry = found.filter(is_ours).filter(Entry::has_gpus).map(|entry| complete(config, entry));
         if let Some(entry) =
@@ -205,7 +207,7 @@ impl StepState {
                 all_closed(&config.unwrap_or_default(), step, Some(Refused::Marked(why)))
             }
             Ok(config) => of_job(&config, (step, witness), prepared.fence),
-            Err(error) => without_rules(step, error),
+            Err(error) => without_rules(step, error, has_gpu(prepared.fence.as_ref())),
         };
         *self = read.unwrap_or_else(StepState::Failed);
         if let StepState::Fenced(fenced) = self {
@@ -230,7 +232,7 @@ fn of_job(
 ) -> Result<StepState, StepError> {
     let job_id = step.job_id().ok_or(StepError::NoJob)?;
     match Ledger::system().find(job_id) {
-        Err(error) => in_doubt(config, step, error),
+        Err(error) => in_doubt(config, step, error, has_gpu(fence.as_ref())),
         Ok(Some(Entry { failure: Some(reason), .. })) => {
             all_closed(config, step, Some(Refused::Marked(reason)))
         }
@@ -284,10 +286,20 @@ fn all_closed(config: &NodeConfig, step: Step, refused: Option<Refused>) -> Resu
     Ok(StepState::Fenced(Box::new(Fenced { refused, ..fenced(step, fence)? })))
 }
 
-/// The state if the ledger can't be read.
-fn in_doubt(config: &NodeConfig, step: Step, error: LedgerError) -> Result<StepState, StepError> {
+/// Whether root has seen in the ledger that the job has a GPU.
+fn has_gpu(fence: Option<&(Vec<Gpu>, Fence)>) -> bool {
+    fence.is_some_and(|(own, _)| !own.is_empty())
+}
+
+/// The state if the ledger can't be read as the user.
+fn in_doubt(
+    config: &NodeConfig,
+    step: Step,
+    error: LedgerError,
+    has_gpu: bool,
+) -> Result<StepState, StepError> {
     log::info!("spank/gpushare: job {}: {error}", step.job_id().unwrap_or(0));
-    if has_share(config, step) {
+    if has_gpu || has_share(config, step) {
         all_closed(config, step, Some(error.into()))
     } else {
         without_entry(config, step, error.into())
@@ -311,10 +323,10 @@ fn without_entry(config: &NodeConfig, step: Step, refused: Refused) -> Result<St
 
 /// The state without rules: it is unknown whether another fence exists on this node. A step that may have GPUs fails,
 /// and any other can open none.
-fn without_rules(step: Step, error: RulesError) -> Result<StepState, StepError> {
+fn without_rules(step: Step, error: RulesError, has_gpu: bool) -> Result<StepState, StepError> {
     log::info!("spank/gpushare: job {}: {error}", step.job_id().unwrap_or(0));
     let variables = SHARE_VARIABLES.iter().map(|(_, variable)| *variable);
-    let may_have_gpus = variables.chain([GPUS_OF_JOB]).any(|variable| step.has_variable(variable));
+    let may_have_gpus = has_gpu || variables.chain([GPUS_OF_JOB]).any(|variable| step.has_variable(variable));
     all_closed(&NodeConfig::default(), step, may_have_gpus.then(|| error.into()))
 }
 

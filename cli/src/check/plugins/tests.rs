@@ -108,6 +108,28 @@ fn a_compute_node_requires_the_fence_and_a_login_node_need_not() {
 }
 
 #[test]
+fn a_file_that_all_machines_get_needs_the_plugin_on_all() {
+    let mut found = stack(None);
+    for (path, fix) in [
+        (
+            "/etc/slurm/plugstack.conf",
+            "install the package gpushare-slurmd, then /etc/slurm/plugstack.conf on compute nodes: required \
+             spank_gpushare.so",
+        ),
+        (
+            "/run/slurm/conf/plugstack.conf",
+            "with gpushare-slurmd on all nodes and gpushare-client on all other machines, the controller's \
+             plugstack.conf: required spank_gpushare.so; then scontrol reconfigure",
+        ),
+    ] {
+        found.path = path.into();
+        let mut finding = fence_line(&found, &Settings::parse("PluginDir = /nowhere\n"));
+        finding.fixed_at_its_source();
+        assert_eq!(finding.status, Status::Wrong(fix.to_owned()));
+    }
+}
+
+#[test]
 fn what_becomes_of_jobs_is_said() {
     let settings = Settings::parse("PluginDir = /nowhere\nSLURM_VERSION = 24.11.5\n");
     let node = crate::slurm::Node::read("NodeName=n1 Version=24.11.5").unwrap();

@@ -76,6 +76,9 @@ pub struct Limit {
     /// It belongs to a QOS or to nodes, not to an association.
     #[serde(skip)]
     pub is_of_qos: bool,
+    /// Slurm didn't say who used it.
+    #[serde(skip)]
+    pub is_untold: bool,
 }
 
 /// How much of it one user's jobs use.
@@ -211,6 +214,7 @@ fn one(
         verdict,
         minutes,
         is_of_qos: matches!(record.holder, Holder::Qos(_) | Holder::Nodes(..)),
+        is_untold: false,
     }
 }
 

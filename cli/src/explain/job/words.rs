@@ -65,6 +65,7 @@ pub fn in_use(limit: &Limit) -> String {
     let Some(used) = limit.used else { return format!("{holder}, {whose}: at most {most} {what}") };
     let whom = by_whom(users, *unseen, tres);
     let whom = if whom.is_empty() { whom } else { format!(": {}{whom}", lately(limit)) };
+    let whom = if limit.is_untold { ": can't tell who".to_owned() } else { whom };
     let decay = match &limit.minutes {
         Some(minutes) if limit.field == USED => format!("; {}", decay(minutes)),
         _ => String::new(),
