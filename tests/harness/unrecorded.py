@@ -51,7 +51,8 @@ WAYS = [
         f"mv /tmp/gpushare-prolog {PROLOG}",
         "gpushare-prolog gave it no GPU on this node",
     ),
-    mounted("size=1m,mode=700", "true", "Permission denied"),
+    # Root can record it, and the user can't read that.
+    Way(f"mkdir -p {RUN}; chmod 700 {RUN}", f"chmod 755 {RUN}", "permission denied"),
     Way(f"echo Nonsense=1 >>{CONF}", f"sed -i /Nonsense/d {CONF}", "Nonsense"),
 ]
 

@@ -75,7 +75,8 @@ def test_check_reads_the_files_that_slurmctld_sent_and_names_the_controllers(nod
         change("s/required/optional/ plugstack.conf", "s/ConstrainDevices=yes/ConstrainDevices=no/ cgroup.conf")
         found = nodes.wait(lambda: len(wrong(nodes)) == 2 and wrong(nodes), "the nodes' new files")
         assert found == {
-            "plugstack.conf": f"the controller's plugstack.conf: required spank_gpushare.so{again}",
+            "plugstack.conf": "with gpushare-slurmd on all nodes and gpushare-client on all other machines, "
+            f"the controller's plugstack.conf: required spank_gpushare.so{again}",
             "ConstrainDevices": f"the controller's cgroup.conf: ConstrainDevices=yes{again}, then restart slurmd on n1",
         }
     finally:
