@@ -61,7 +61,13 @@ fn has_none() -> Result<(), WorkError> {
         Err(_) if config.is_err() => return Ok(()),
         asked => asked.map_err(WorkError::Unknown)?,
     };
-    let share = config.as_ref().map_or_else(|_| share_gres(&slurm_conf), |config| config.share_gres.clone());
+    let share = match &config {
+        Ok(config) => config.share_gres.clone(),
+        Err(_) => {
+            let path = config::find(&slurm_conf, Path::new(config::FALLBACK));
+            share_gres(&String::from_utf8_lossy(&std::fs::read(path).unwrap_or_default()))
+        }
+    };
     if !asked.contains(&share) {
         return Ok(());
     }
@@ -76,11 +82,10 @@ fn has_none() -> Result<(), WorkError> {
 }
 
 /// The share's GRES by a gpushare.conf in which something else is wrong.
-fn share_gres(slurm_conf: &Path) -> String {
-    let text =
-        std::fs::read_to_string(config::find(slurm_conf, Path::new(config::FALLBACK))).unwrap_or_default();
-    let said = text.lines().filter_map(|line| line.trim().strip_prefix("ShareGRES=")).next_back();
-    said.map_or(NodeConfig::default().share_gres, |name| name.trim().to_owned())
+fn share_gres(text: &str) -> String {
+    let keys = text.lines().filter_map(|line| line.split('#').next()?.split_once('='));
+    let said = keys.filter(|(key, _)| key.trim().eq_ignore_ascii_case("ShareGRES")).next_back();
+    said.map_or(NodeConfig::default().share_gres, |(_, name)| name.trim().to_owned())
 }
 
 /// Takes a job's GPU back. Needs the environment of slurmd's epilog.
@@ -298,6 +303,17 @@ mod tests {
     use std::sync::Mutex;
 
     use super::*;
+
+    #[test]
+    fn the_shares_gres_is_found_beside_a_mistake() {
+        for (text, expected) in [
+            ("Nonsense=1\nShareGRES=gpushare\n", "gpushare"),
+            ("no line\n sharegres = gpushare # ours", "gpushare"),
+            ("#ShareGRES=gpushare\nNonsense=1", "mps"),
+        ] {
+            assert_eq!(share_gres(text), expected, "{text}");
+        }
+    }
 
     /// What a step takes as done must be done: the job has an entry by then, perhaps.
     #[test]

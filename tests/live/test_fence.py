@@ -35,6 +35,14 @@ def test_other_devices_that_slurm_fences_stay_fenced(nic):
     assert nics(none.stdout) == ["closed"] and opened(none.stdout) == [set()], none.stderr
 
 
+def test_a_mistake_in_gpushare_conf_ends_no_job_with_another_gres(nic):
+    nic.ok("echo Nonsense=1 >>/etc/slurm/gpushare.conf")
+    try:
+        assert nic.ok(["srun", "--gres=nic:1", "echo", "ran"], "alice") == "ran"
+    finally:
+        nic.ok("sed -i /Nonsense/d /etc/slurm/gpushare.conf")
+
+
 @pytest.mark.parametrize("kind", ["batch", "srun", "interactive", "extern"])
 def test_a_fence_that_cannot_be_put_up_fails_the_job_and_not_the_node(unfenced, kind):
     """A build that fails on purpose where a file says so."""
