@@ -83,8 +83,8 @@ fn has_none() -> Result<(), WorkError> {
 
 /// The share's GRES by a gpushare.conf in which something else is wrong.
 fn share_gres(text: &str) -> String {
-    let keys = text.lines().filter_map(|line| line.split('#').next()?.split_once('='));
-    let said = keys.filter(|(key, _)| key.trim().eq_ignore_ascii_case("ShareGRES")).next_back();
+    let mut keys = text.lines().filter_map(|line| line.split('#').next()?.split_once('='));
+    let said = keys.rfind(|(key, _)| key.trim().eq_ignore_ascii_case("ShareGRES"));
     said.map_or(NodeConfig::default().share_gres, |(_, name)| name.trim().to_owned())
 }
 
