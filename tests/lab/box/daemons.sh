@@ -209,7 +209,12 @@ spawn_slurmd() (
     fi
     if [[ $KIND == v2 ]]; then tops+=/slurmd.service; fi
     if [[ $KIND == v2 ]] || is_machine "$1"; then
-        for top in $tops; do echo "$BASHPID" >"$top/cgroup.procs"; done
+        for top in $tops; do
+            if ! echo "$BASHPID" >"$top/cgroup.procs"; then
+                echo "error: slurmd of $1 would stay outside of $top, where there is: $(ls -d "${top%/*}"/*/)"
+                exit 1
+            fi
+        done
     fi
     exec "${enter[@]}" env ${PRELOAD:+LD_PRELOAD="$PRELOAD"} slurmd "${options[@]}"
 )
