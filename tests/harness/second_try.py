@@ -7,7 +7,7 @@ GPUSHARE_STRICT=1, as in `make test-long`, it counts at once. What NEVER names a
 DIRECTORY has what conftest.py keeps of a run: the file `list` names the failed tests, and each of them has a directory
 with the report of each failed phase, the load then, and the logs of its clusters. Prints the tests to run again, one a
 line; or, with exit status 1, those for which the run fails at once. Says on standard error why. With --summary it
-prints how many tests were tried again, and for which symptoms."""
+prints how many tests were tried again, and for which symptoms; with --failed, what failed and why, two lines a test."""
 
 import os
 import re
@@ -125,6 +125,12 @@ def failed(directory):
         yield test, found[0] if found and all(found) else None
 
 
+def reasons(directory, test):
+    """What a failed TEST said for people, without the marks before it."""
+    reports = [path.read_text() for path in sorted(folder_of(directory, test).glob("*")) if path.is_file()]
+    return [line for report in reports for line in re.findall(r"(?m)^E +(\S.*)$", report)]
+
+
 def summary(tests):
     """How many TESTS were tried again, and why: pairs of a test and its symptom."""
     names = {}
@@ -138,6 +144,10 @@ def main(directory, *options):
     tests = list(failed(directory))
     if options == ("--summary",):
         print(summary(tests))
+        return 0
+    if options == ("--failed",):
+        for test, _ in tests[:MANY]:
+            print(test, *reasons(directory, test)[:1], sep="\n    ")
         return 0
     at_once = [test for test, symptom in tests if symptom is None and (STRICT or test.startswith(NEVER))]
     for test, symptom in tests:

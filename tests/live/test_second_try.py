@@ -127,6 +127,14 @@ def test_without_a_known_symptom_it_depends_on_the_run(run, capsys, monkeypatch)
     assert main(run.directory) == 1
 
 
+def test_the_runs_end_says_what_failed_and_why(run, capsys):
+    """A log that was cut still has that."""
+    run("a", text="    assert x\nE       AssertionError: assert {0, 1} == {0}\nE        +  where 1\nx.py:1: AssertionError")
+    (run.directory / "list").open("a").write("b\n")
+    main(run.directory, "--failed")
+    assert capsys.readouterr().out == "a\n    AssertionError: assert {0, 1} == {0}\nb\n"
+
+
 def test_what_the_run_prints(run, capsys, monkeypatch):
     monkeypatch.setattr(second_try, "STRICT", True)
     run("a", text=SHOWN["overloaded: a wait"])

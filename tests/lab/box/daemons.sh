@@ -209,9 +209,10 @@ spawn_slurmd() (
     fi
     if [[ $KIND == v2 ]]; then tops+=/slurmd.service; fi
     if [[ $KIND == v2 ]] || is_machine "$1"; then
+        self=$BASHPID
         for top in $tops; do
-            if ! echo "$BASHPID" >"$top/cgroup.procs"; then
-                echo "error: slurmd of $1 would stay outside of $top, where there is: $(ls -d "${top%/*}"/*/)"
+            if ! why=$( (echo "$self" >"$top/cgroup.procs") 2>&1); then
+                echo "error: slurmd of $1 stays outside of its cgroup: $why; $(ls -dmw 0 "${top%/*}"/*/)"
                 exit 1
             fi
         done
