@@ -129,7 +129,7 @@ def test_without_a_known_symptom_it_depends_on_the_run(run, capsys, monkeypatch)
 
 def test_the_runs_end_says_what_failed_and_why(run, capsys):
     """A log that was cut still has that."""
-    run("a", text="    assert x\nE       AssertionError: assert {0, 1} == {0}\nE        +  where 1\nx.py:1: AssertionError")
+    run("a", text=f"    assert x\n{UNKNOWN['an assertion']}\nE        +  where 1\nx.py:1: AssertionError")
     (run.directory / "list").open("a").write("b\n")
     main(run.directory, "--failed")
     assert capsys.readouterr().out == "a\n    AssertionError: assert {0, 1} == {0}\nb\n"
