@@ -188,7 +188,7 @@ UNREACHABLE = {
     ),
     "another key": (
         lambda cluster: cluster.ok(
-            "mv /root/.ssh/known_hosts /root/known && grep -v n2 /root/known >/root/.ssh/known_hosts"
+            "mv /root/.ssh/known_hosts /root/known && grep -v '^n2 ' /root/known >/root/.ssh/known_hosts"
         ),
         lambda cluster: cluster.ok("mv /root/known /root/.ssh/known_hosts"),
         "Host key verification failed",
