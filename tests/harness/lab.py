@@ -237,6 +237,7 @@ class Cluster:
     def tidy(self):
         """Ends every job; checks that the node is then healthy, and that no job has a share."""
         self.cancel_all()
+        self.wait(lambda: not self.node_state().startswith("idle*"), "slurmd to answer slurmctld")
         assert self.node_state().split()[0] == "idle", self.node_state()
         self.wait_no_shares()
 
