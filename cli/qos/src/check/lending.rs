@@ -1,11 +1,12 @@
 //! What would keep a group from getting its GPUs back from borrowers: an error if it would always, otherwise a warning.
 
+use gpushare::text::time;
 use gpushare_slurm_text::Partition;
 
 use super::Cluster;
 use crate::TYPE;
 use crate::config::lending::{is_on, name, owns};
-use crate::config::value::{Settings, limits, names};
+use crate::config::value::{Settings, Value, limits, names};
 use crate::config::{ManagedQos, Members};
 use crate::state::{Actual, Qos};
 
@@ -34,7 +35,8 @@ impl<'q> Lenders<'q> {
             return found;
         }
         let partitions = managed.burst.iter().flat_map(|_| &cluster.partitions);
-        found.extend(partitions.filter_map(|one| Some((false, self.of_partition(managed, one)?))));
+        found.extend(partitions.flat_map(|one| self.of_partition(managed, one)).map(|text| (false, text)));
+        found.extend(of_borrowers(managed, cluster).map(|text| (false, text)));
         if !owns(managed) {
             let text = locked_out(&format!("QOS '{}'", managed.name));
             found.extend(self.is_locked_out(&managed.name, &managed.settings).then_some((true, text)));
@@ -49,6 +51,7 @@ impl<'q> Lenders<'q> {
             let text = format!("with Burst, Preempt can't name '{}', which has GPUs of its own", other.name);
             found.push((true, text));
         }
+        found.extend(self.late(managed, cluster).map(|text| (false, text)));
         let found_there = self.of_database(cluster).filter(|(name, of)| self.is_locked_out(name, of));
         found.extend(several(found_there.map(|(name, _)| name)).map(|them| (false, locked_out(&them))));
         let keep = several(self.others(managed, cluster).filter(|name| !gives_way(name)));
@@ -76,28 +79,66 @@ impl<'q> Lenders<'q> {
     }
 
     /// What keeps a group from borrowing in a partition, or owners from getting their GPUs back there.
-    fn of_partition(&self, owner: &ManagedQos, partition: &Partition) -> Option<String> {
+    fn of_partition(&self, owner: &ManagedQos, partition: &Partition) -> Vec<String> {
         let (place, second) = (&partition.name, name(&owner.name));
         if !partition.admits(&second) {
             let lacks = !partition.allowed.is_empty() && partition.admits(&owner.name);
             let text = || {
                 format!("partition '{place}' doesn't allow QOS '{second}'; slurm.conf: add it to AllowQos")
             };
-            return lacks.then(text);
+            return lacks.then(text).into_iter().collect();
         }
         let is_over = names(&owner.settings, "Flags").contains("OverPartQOS");
-        let own = partition.own.as_ref().filter(|own| !is_over && self.limits_gpus(own))?;
-        Some(format!(
-            "QOS '{own}' of partition '{place}' limits GPUs: if borrowers have them all, owners wait; remove the \
-             limit, or give owners Flags=OverPartQOS"
-        ))
+        let Some(own) = partition.own.as_ref().filter(|_| !is_over) else { return Vec::new() };
+        let limit = self.limits_gpus(own).then(|| {
+            format!(
+                "QOS '{own}' of partition '{place}' limits GPUs: if borrowers have them all, owners wait; remove the \
+                 limit, or give owners Flags=OverPartQOS"
+            )
+        });
+        // It counts before that of the job's QOS, which is 0.
+        let late = self.settings(own).map_or(0, |of| exempt(of, 0));
+        let late = (late > 0).then(|| {
+            format!(
+                "QOS '{own}' of partition '{place}' has PreemptExemptTime: borrowers there keep GPUs for their first {}; remove \
+                 it, or give owners Flags=OverPartQOS",
+                time::text(late)
+            )
+        });
+        limit.into_iter().chain(late).collect()
+    }
+
+    /// Which QOSes that give way to an owner keep its GPUs nevertheless, or for a time.
+    fn late(&self, owner: &ManagedQos, cluster: &Cluster) -> impl Iterator<Item = String> {
+        let is_second = |name: &str| self.qoses.iter().any(|one| one.name == name && one.burst_of.is_some());
+        let them = names(&owner.settings, "Preempt").iter().filter(move |name| !is_second(name));
+        let known = them.filter_map(|name| Some((name, self.settings(name)?)));
+        known.filter_map(|(name, of)| {
+            if names(of, "PreemptMode").contains("suspend") {
+                return Some(format!(
+                    "suspended jobs of QOS '{name}' keep its GPUs; write PreemptMode=requeue"
+                ));
+            }
+            let late = exempt(of, cluster.exempt);
+            let text = || {
+                format!(
+                    "jobs of QOS '{name}' keep its GPUs for their first {} (PreemptExemptTime)",
+                    time::text(late)
+                )
+            };
+            (late > 0).then(text)
+        })
+    }
+
+    /// The settings of a QOS, which its record has all of.
+    fn settings(&self, name: &str) -> Option<&'q Settings> {
+        let of_file = self.qoses.iter().find(|other| other.name == name).map(|other| &other.settings);
+        of_file.or_else(|| self.actual.qoses.get(name).map(|qos| &qos.settings))
     }
 
     fn limits_gpus(&self, name: &str) -> bool {
-        let of_file = self.qoses.iter().find(|other| other.name == name).map(|other| &other.settings);
-        let found = of_file.or_else(|| self.actual.qoses.get(name).map(|qos| &qos.settings));
         let is_gpu = |(tres, number): (&String, &u64)| *number > 0 && tres.starts_with("gres/gpu");
-        found.is_some_and(|of| limits(of, "GrpTRES").iter().any(is_gpu))
+        self.settings(name).is_some_and(|of| limits(of, "GrpTRES").iter().any(is_gpu))
     }
 
     /// Whether a QOS has a quota of a type that groups lend, but can't get its GPUs back.
@@ -143,6 +184,29 @@ impl<'q> Lenders<'q> {
             self.is_used(name) && !has_none(settings, owner) && !self.is_quota(name, settings)
         });
         all.map(|(name, _)| name)
+    }
+}
+
+/// What borrowers' jobs don't expect, or owners.
+fn of_borrowers(owner: &ManagedQos, cluster: &Cluster) -> impl Iterator<Item = String> {
+    let grace = owner.burst.filter(|burst| burst.grace == 0);
+    let sudden =
+        "with BurstGraceTime=0, borrowers end without a grace time: only slurm.conf's KillWait is left";
+    let above = owner.burst.and(cluster.exempt_above.as_ref());
+    let stay = above.map(|above| {
+        format!(
+            "borrowers' jobs with a priority above {above} keep GPUs until they end: remove min_exempt_priority from \
+             PreemptParameters in slurm.conf"
+        )
+    });
+    grace.map(|_| sudden.to_owned()).into_iter().chain(stay)
+}
+
+/// How long a job is exempt from preemption, in seconds.
+fn exempt(settings: &Settings, otherwise: u64) -> u64 {
+    match settings.get("PreemptExemptTime") {
+        Some(Value::Time(seconds)) => *seconds,
+        _ => otherwise,
     }
 }
 
