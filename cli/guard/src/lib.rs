@@ -28,6 +28,10 @@ pub struct Rules {
     gres: Vec<String>,
     /// The GRES of shares.
     shares: Vec<String>,
+    /// QOSes for what groups borrow.
+    pub lent: HashSet<String>,
+    /// All QOSes that give way to every owner.
+    pub yielding: HashSet<String>,
 }
 
 impl Rules {
@@ -38,7 +42,8 @@ impl Rules {
         if !shares.contains(own) {
             shares.push(own.clone());
         }
-        Rules { policy: policy.clone(), gres: policy.gres.0.clone(), shares }
+        let (policy, gres) = (policy.clone(), policy.gres.0.clone());
+        Rules { policy, gres, shares, lent: HashSet::new(), yielding: HashSet::new() }
     }
 
     /// Whether a limit on this TRES is one of GPUs or shares; `bills_types` if the job's partition bills types.
@@ -86,6 +91,8 @@ pub enum What {
     Uncounted,
     /// Shares outside the reservations of `ShareReservations`.
     OutsideReservation,
+    /// Borrowed GPUs of a heterogeneous job: Slurm preempts it only if all of its components give way.
+    Kept,
     /// The devices of a job can't be told: a user's text imitates Slurm's. Or, with [`ALLOC_TRES`] as its TRES, its
     /// AllocTRES can't: it is longer than squeue's column.
     Unclear,
@@ -103,12 +110,13 @@ impl What {
             What::NoGpu => "no_gpu",
             What::Uncounted => "uncounted",
             What::OutsideReservation => "outside_reservation",
+            What::Kept => "kept",
             What::Unclear => "unclear",
         }
     }
 
     /// All words.
-    pub const WORDS: [&'static str; 9] = [
+    pub const WORDS: [&'static str; 10] = [
         "limit",
         "unnamed",
         "miscounted",
@@ -117,6 +125,7 @@ impl What {
         "no_gpu",
         "uncounted",
         "outside_reservation",
+        "kept",
         "unclear",
     ];
 }

@@ -37,7 +37,7 @@ pub struct Cluster {
     /// `PreemptExemptTime` of QOSes that have none, in seconds.
     pub exempt: u64,
     /// The priority above which jobs don't give way: `min_exempt_priority` of `PreemptParameters`.
-    pub exempt_above: Option<String>,
+    pub above: Option<String>,
     /// All partitions, for what groups lend.
     pub partitions: Vec<slurm_text::Partition>,
 }
@@ -81,11 +81,10 @@ impl Cluster {
         let cuts_lists = version < from(24, 11, None);
         let preempts = settings.has("PreemptType", "preempt/qos") && !settings.has("PreemptMode", "OFF");
         let exempt = settings.seconds("PreemptExemptTime");
-        let parameters = settings.list("PreemptParameters").into_iter();
-        let exempt_above = parameters.filter_map(|word| word.strip_prefix("min_exempt_priority=")).next();
-        let (name, exempt_above) = (value("ClusterName")?.to_owned(), exempt_above.map(str::to_owned));
-        let partitions = Vec::new();
-        Ok(Cluster { name, tracked, gpus, one_level, cuts_lists, preempts, exempt, exempt_above, partitions })
+        let mut parameters = settings.list("PreemptParameters").into_iter();
+        let above = parameters.find_map(|word| word.strip_prefix("min_exempt_priority=")).map(str::to_owned);
+        let (name, partitions) = (value("ClusterName")?.to_owned(), Vec::new());
+        Ok(Cluster { name, tracked, gpus, one_level, cuts_lists, preempts, exempt, above, partitions })
     }
 
     /// How many GPUs of a type there are. Case matters: users will write the type as in the file, and Slurm finds nodes

@@ -36,7 +36,17 @@ impl<'q> Lenders<'q> {
         }
         let partitions = managed.burst.iter().flat_map(|_| &cluster.partitions);
         found.extend(partitions.flat_map(|one| self.of_partition(managed, one)).map(|text| (false, text)));
-        found.extend(of_borrowers(managed, cluster).map(|text| (false, text)));
+        if managed.burst.is_some_and(|burst| burst.grace == 0) {
+            let text = "with BurstGraceTime=0, borrowers end without a grace time: only slurm.conf's KillWait is left";
+            found.push((false, text.to_owned()));
+        }
+        let above = |above: &String| {
+            format!(
+                "borrowers' jobs with a priority above {above} keep GPUs until they end: remove min_exempt_priority \
+                 from PreemptParameters in slurm.conf"
+            )
+        };
+        found.extend(managed.burst.and(cluster.above.as_ref()).map(|number| (false, above(number))));
         if !owns(managed) {
             let text = locked_out(&format!("QOS '{}'", managed.name));
             found.extend(self.is_locked_out(&managed.name, &managed.settings).then_some((true, text)));
@@ -185,21 +195,6 @@ impl<'q> Lenders<'q> {
         });
         all.map(|(name, _)| name)
     }
-}
-
-/// What borrowers' jobs don't expect, or owners.
-fn of_borrowers(owner: &ManagedQos, cluster: &Cluster) -> impl Iterator<Item = String> {
-    let grace = owner.burst.filter(|burst| burst.grace == 0);
-    let sudden =
-        "with BurstGraceTime=0, borrowers end without a grace time: only slurm.conf's KillWait is left";
-    let above = owner.burst.and(cluster.exempt_above.as_ref());
-    let stay = above.map(|above| {
-        format!(
-            "borrowers' jobs with a priority above {above} keep GPUs until they end: remove min_exempt_priority from \
-             PreemptParameters in slurm.conf"
-        )
-    });
-    grace.map(|_| sudden.to_owned()).into_iter().chain(stay)
 }
 
 /// How long a job is exempt from preemption, in seconds.

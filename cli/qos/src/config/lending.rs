@@ -6,12 +6,12 @@
 //! borrow, which are two limits that Slurm counts by itself. The pair are plain managed QOSes: everything else treats
 //! them like two records.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 
 use gpushare::submit::policy::{Policy, QosRecord};
 
 use super::record::{Burst, ManagedQos};
-use super::value::{MOST, Settings, Value};
+use super::value::{MOST, Settings, Value, names};
 
 /// How the second QOS's name ends.
 pub const SUFFIX: &str = "_burst";
@@ -31,6 +31,16 @@ pub fn is_on(qoses: &[ManagedQos]) -> bool {
 /// Whether a record is that of an owner of GPUs.
 pub fn owns(managed: &ManagedQos) -> bool {
     !managed.gpus.is_empty() && managed.burst_of.is_none()
+}
+
+/// The QOSes for what groups borrow, and all that give way to every owner.
+pub fn gives_way(qoses: &[ManagedQos]) -> (HashSet<String>, HashSet<String>) {
+    let lent = qoses.iter().filter(|managed| managed.burst_of.is_some()).map(|managed| managed.name.clone());
+    let mut owners =
+        qoses.iter().filter(|managed| owns(managed)).map(|owner| names(&owner.settings, "Preempt"));
+    let mut all: HashSet<String> = owners.next().into_iter().flatten().cloned().collect();
+    owners.for_each(|names| all.retain(|name| names.contains(name)));
+    (lent.collect(), all)
 }
 
 /// The records, and after each one with `Burst` that of its second QOS.
@@ -160,6 +170,15 @@ mod tests {
              MaxWallDurationPerJob=01:00:00 MaxTRESPerUser=cpu=8 PreemptMode=requeue PreemptExemptTime=00:00:00 \
              Flags=DenyOnLimit,OverPartQOS"
         );
+    }
+
+    #[test]
+    fn all_that_gives_way_gives_way_to_every_owner() {
+        let text = "QOS=x Account=x GPUs=a40:4 Preempt=normal,low Burst=1x\nQOS=y Account=y GPUs=a40:1 Preempt=normal";
+        let (lent, all) = super::gives_way(&Database::parse(text).unwrap().qoses);
+        assert_eq!(lent, ["x_burst".to_owned()].into());
+        assert_eq!(all, ["normal", "x_burst"].map(str::to_owned).into());
+        assert_eq!(super::gives_way(&[]), Default::default());
     }
 
     #[test]

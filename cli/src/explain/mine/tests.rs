@@ -107,3 +107,9 @@ fn a_share_is_told_only_where_a_request_for_one_would_be_accepted() {
         assert_eq!(asking.accepts_a_share("acct", qos, place), expected, "{more} {qos}");
     }
 }
+
+#[test]
+fn json_says_that_nobody_told_who_used_a_limit() {
+    let json = |is_untold| serde_json::to_string(&Limit { is_untold, ..Limit::default() }).unwrap();
+    assert!(json(true).contains(r#""untold":true"#) && !json(false).contains("untold"));
+}
