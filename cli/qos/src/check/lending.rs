@@ -110,8 +110,8 @@ impl<'q> Lenders<'q> {
         let late = self.settings(own).map_or(0, |of| exempt(of, 0));
         let late = (late > 0).then(|| {
             format!(
-                "QOS '{own}' of partition '{place}' has PreemptExemptTime: borrowers there keep GPUs for their first {}; remove \
-                 it, or give owners Flags=OverPartQOS",
+                "QOS '{own}' of partition '{place}' has PreemptExemptTime: borrowers there keep GPUs for their \
+                 first {}; remove it, or give owners Flags=OverPartQOS",
                 time::text(late)
             )
         });

@@ -250,7 +250,8 @@ fn what_gives_way_late_or_without_notice_says_so() {
     let suspended = "1 warning: suspended jobs of QOS 'gone' keep its GPUs; write PreemptMode=requeue";
     assert_eq!(of(&X.replace("QOS=gone", "QOS=gone PreemptMode=suspend"), &there, ""), [suspended]);
 
-    let sudden = "1 warning: with BurstGraceTime=0, borrowers end without a grace time: only slurm.conf's KillWait is left";
+    let sudden = "1 warning: with BurstGraceTime=0, borrowers end without a grace time: only slurm.conf's KillWait is \
+                  left";
     assert_eq!(of(&X.replace("=2x", "=2x BurstGraceTime=0"), &there, ""), [sudden]);
     let above = "PreemptParameters = youngest_first,min_exempt_priority=7000\n";
     assert!(
