@@ -122,7 +122,7 @@ pub fn run(arguments: &Arguments) -> Result<Answer, GuardError> {
 fn report(arguments: &Arguments) -> Result<Report, GuardError> {
     let conf = arguments.conf.as_deref();
     let (config, now) = (config(conf)?, look(arguments.act)?);
-    let rules = rules(&config);
+    let rules = Rules::of(&config.policy, lending::gives_way(&config.qoses));
     limits::not_judged(now.qoses.values()).iter().for_each(complain);
     let acts = arguments.act && config.guard != Guard::Report;
     let verdict = judge(&now, &rules);
@@ -135,16 +135,10 @@ fn report(arguments: &Arguments) -> Result<Report, GuardError> {
     thread::sleep(APART);
     // Rules and limits may have changed, too.
     let (config, then) = (self::config(conf)?, look(true)?);
-    let rules = self::rules(&config);
+    let rules = Rules::of(&config.policy, lending::gives_way(&config.qoses));
     // One more than it acts on tells that there are more.
     let acted = act::all(&agree(&now, &then, &rules, act::MOST + 1), config.guard);
     Ok(Report::of(&then, judge(&then, &rules), config.guard, acted))
-}
-
-fn rules(config: &Config) -> Rules {
-    let mut rules = Rules::of(&config.policy);
-    (rules.lent, rules.yielding) = lending::gives_way(&config.qoses);
-    rules
 }
 
 fn config(conf: Option<&Path>) -> Result<Config, GuardError> {

@@ -170,9 +170,9 @@ def test_what_gives_way_late_is_warned_of(lending):
         write(lending, text)
         warned = qos(lending, "plan")
         assert warned.returncode == 0 and warned.stderr.count("\n") == 3, warned
-        for expected in ("QOS 'part' of partition 'side' has PreemptExemptTime: borrowers there keep GPUs for their",
-                         "jobs of QOS 'normal' keep its GPUs for their first 00:10:00 (PreemptExemptTime)",
-                         "with BurstGraceTime=0, borrowers end without a grace time"):
+        for expected in ("QOS 'part' of partition 'side' has PreemptExemptTime: borrowers there keep GPUs for that",
+                         "jobs of QOS 'normal' keep its GPUs for a time, because of PreemptExemptTime",
+                         "with BurstGraceTime=0, borrowers have only slurm.conf's KillWait"):
             assert expected in warned.stderr, warned
         job = borrow(lending, 8, "-pside")
         owner = lending.sbatch("-pside", *Y, "--gres=gpu:a40:2", script="sleep 300")

@@ -20,6 +20,9 @@ mod others;
 
 use held::Held;
 
+/// The QOSes for what groups borrow, and all that give way to every owner.
+pub type Loans = (HashSet<String>, HashSet<String>);
+
 /// The rules to check by, from gpushare.conf.
 #[derive(Debug)]
 pub struct Rules {
@@ -28,22 +31,18 @@ pub struct Rules {
     gres: Vec<String>,
     /// The GRES of shares.
     shares: Vec<String>,
-    /// QOSes for what groups borrow.
-    pub lent: HashSet<String>,
-    /// All QOSes that give way to every owner.
-    pub yielding: HashSet<String>,
+    loans: Loans,
 }
 
 impl Rules {
     /// Takes them from the file.
-    pub fn of(policy: &Policy) -> Rules {
+    pub fn of(policy: &Policy, loans: Loans) -> Rules {
         let own = &policy.share_gres.0;
         let mut shares = ["mps", "shard"].map(str::to_owned).to_vec();
         if !shares.contains(own) {
             shares.push(own.clone());
         }
-        let (policy, gres) = (policy.clone(), policy.gres.0.clone());
-        Rules { policy, gres, shares, lent: HashSet::new(), yielding: HashSet::new() }
+        Rules { policy: policy.clone(), gres: policy.gres.0.clone(), shares, loans }
     }
 
     /// Whether a limit on this TRES is one of GPUs or shares; `bills_types` if the job's partition bills types.

@@ -22,7 +22,8 @@ pub(crate) fn findings(jobs: &[(&Job, Held)], now: &Snapshot, rules: &Rules) -> 
     let mut found: Vec<Finding> = now.associations.odd.iter().map(hidden).collect();
     let limits = now.qoses.values().flat_map(|qos| Kind::ALL.map(|kind| qos.limits.of(kind)));
     let limited: HashSet<&str> = limits.flat_map(|limits| limits.iter().map(|(tres, _)| tres)).collect();
-    let stays = |(job, _): &&(&Job, Held)| !rules.yielding.contains(&job.qos);
+    let (lent, yielding) = &rules.loans;
+    let stays = |(job, _): &&(&Job, Held)| !yielding.contains(&job.qos);
     let staying: HashSet<&str> = jobs.iter().filter(stays).map(|(job, _)| job.handle()).collect();
     for (job, held) in jobs.iter().filter(|(job, _)| job.state == State::Runs) {
         let mut add = |what, whose: String, tres: &str, counts: (u64, u64)| {
@@ -48,7 +49,7 @@ pub(crate) fn findings(jobs: &[(&Job, Held)], now: &Snapshot, rules: &Rules) -> 
         if !gpu_there && rules.policy.gpu_partitions.match_name(job.partition.as_bytes(), Case::Counts) {
             add(What::NoGpu, format!("partition {}", job.partition), "gres/gpu", (0, 1));
         }
-        if rules.lent.contains(&job.qos) && staying.contains(job.handle()) && has("gpu") > 0 {
+        if lent.contains(&job.qos) && staying.contains(job.handle()) && has("gpu") > 0 {
             add(What::Kept, format!("QOS {}", job.qos), "gres/gpu", (has("gpu"), 0));
         }
         let only = &rules.policy.shares.reservations;

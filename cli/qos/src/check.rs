@@ -36,8 +36,8 @@ pub struct Cluster {
     pub preempts: bool,
     /// `PreemptExemptTime` of QOSes that have none, in seconds.
     pub exempt: u64,
-    /// The priority above which jobs don't give way: `min_exempt_priority` of `PreemptParameters`.
-    pub above: Option<String>,
+    /// Whether jobs above a priority don't give way: `min_exempt_priority` of `PreemptParameters`.
+    pub exempts_above: bool,
     /// All partitions, for what groups lend.
     pub partitions: Vec<slurm_text::Partition>,
 }
@@ -81,10 +81,10 @@ impl Cluster {
         let cuts_lists = version < from(24, 11, None);
         let preempts = settings.has("PreemptType", "preempt/qos") && !settings.has("PreemptMode", "OFF");
         let exempt = settings.seconds("PreemptExemptTime");
-        let mut parameters = settings.list("PreemptParameters").into_iter();
-        let above = parameters.find_map(|word| word.strip_prefix("min_exempt_priority=")).map(str::to_owned);
-        let (name, partitions) = (value("ClusterName")?.to_owned(), Vec::new());
-        Ok(Cluster { name, tracked, gpus, one_level, cuts_lists, preempts, exempt, above, partitions })
+        let exempts_above = settings.get("PreemptParameters").contains("min_exempt_priority=");
+        let name = value("ClusterName")?.to_owned();
+        let all = Cluster { name, tracked, gpus, one_level, cuts_lists, preempts, ..Cluster::default() };
+        Ok(Cluster { exempt, exempts_above, ..all })
     }
 
     /// How many GPUs of a type there are. Case matters: users will write the type as in the file, and Slurm finds nodes

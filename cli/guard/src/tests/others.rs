@@ -78,8 +78,7 @@ fn borrowed_gpus_that_a_component_keeps_are_told() {
         for (at, job) in now.jobs.iter_mut().enumerate().filter(|_| is_one_job) {
             job.name = format!("1+{at}");
         }
-        rules.lent = ["all".to_owned()].into();
-        rules.yielding = ["all", "normal"].map(str::to_owned).into();
+        rules.loans = (["all".to_owned()].into(), ["all", "normal"].map(str::to_owned).into());
         shown(&judge(&now, &rules).over)
     };
     assert_eq!(of(["all", "job"], true), ["QOS all kept gres/gpu 1/0 devices"]);

@@ -1,6 +1,5 @@
 //! What would keep a group from getting its GPUs back from borrowers: an error if it would always, otherwise a warning.
 
-use gpushare::text::time;
 use gpushare_slurm_text::Partition;
 
 use super::Cluster;
@@ -9,6 +8,10 @@ use crate::config::lending::{is_on, name, owns};
 use crate::config::value::{Settings, Value, limits, names};
 use crate::config::{ManagedQos, Members};
 use crate::state::{Actual, Qos};
+
+const SUDDEN: &str = "with BurstGraceTime=0, borrowers have only slurm.conf's KillWait to end";
+const ABOVE: &str =
+    "borrowers' jobs above min_exempt_priority (PreemptParameters in slurm.conf) keep GPUs until they end";
 
 /// The records of a file, and the database.
 pub(super) struct Lenders<'q> {
@@ -36,17 +39,11 @@ impl<'q> Lenders<'q> {
         }
         let partitions = managed.burst.iter().flat_map(|_| &cluster.partitions);
         found.extend(partitions.flat_map(|one| self.of_partition(managed, one)).map(|text| (false, text)));
-        if managed.burst.is_some_and(|burst| burst.grace == 0) {
-            let text = "with BurstGraceTime=0, borrowers end without a grace time: only slurm.conf's KillWait is left";
-            found.push((false, text.to_owned()));
-        }
-        let above = |above: &String| {
-            format!(
-                "borrowers' jobs with a priority above {above} keep GPUs until they end: remove min_exempt_priority \
-                 from PreemptParameters in slurm.conf"
-            )
-        };
-        found.extend(managed.burst.and(cluster.above.as_ref()).map(|number| (false, above(number))));
+        let odd = [
+            (managed.burst.is_some_and(|burst| burst.grace == 0), SUDDEN),
+            (managed.burst.is_some() && cluster.exempts_above, ABOVE),
+        ];
+        found.extend(odd.into_iter().filter(|(is, _)| *is).map(|(_, text)| (false, text.to_owned())));
         if !owns(managed) {
             let text = locked_out(&format!("QOS '{}'", managed.name));
             found.extend(self.is_locked_out(&managed.name, &managed.settings).then_some((true, text)));
@@ -100,44 +97,33 @@ impl<'q> Lenders<'q> {
         }
         let is_over = names(&owner.settings, "Flags").contains("OverPartQOS");
         let Some(own) = partition.own.as_ref().filter(|_| !is_over) else { return Vec::new() };
-        let limit = self.limits_gpus(own).then(|| {
-            format!(
-                "QOS '{own}' of partition '{place}' limits GPUs: if borrowers have them all, owners wait; remove the \
-                 limit, or give owners Flags=OverPartQOS"
-            )
-        });
-        // It counts before that of the job's QOS, which is 0.
-        let late = self.settings(own).map_or(0, |of| exempt(of, 0));
-        let late = (late > 0).then(|| {
-            format!(
-                "QOS '{own}' of partition '{place}' has PreemptExemptTime: borrowers there keep GPUs for their \
-                 first {}; remove it, or give owners Flags=OverPartQOS",
-                time::text(late)
-            )
-        });
-        limit.into_iter().chain(late).collect()
+        let ways = [
+            (self.limits_gpus(own), "limits GPUs: if borrowers have them all, owners wait"),
+            // It counts before that of the job's QOS, which is 0.
+            (self.is_exempt(own, 0), "has PreemptExemptTime: borrowers there keep GPUs for that time"),
+        ];
+        let text = |why| {
+            format!("QOS '{own}' of partition '{place}' {why}; remove that, or give owners Flags=OverPartQOS")
+        };
+        ways.into_iter().filter(|(is, _)| *is).map(|(_, why)| text(why)).collect()
     }
 
     /// Which QOSes that give way to an owner keep its GPUs nevertheless, or for a time.
     fn late(&self, owner: &ManagedQos, cluster: &Cluster) -> impl Iterator<Item = String> {
-        let is_second = |name: &str| self.qoses.iter().any(|one| one.name == name && one.burst_of.is_some());
-        let them = names(&owner.settings, "Preempt").iter().filter(move |name| !is_second(name));
-        let known = them.filter_map(|name| Some((name, self.settings(name)?)));
-        known.filter_map(|(name, of)| {
-            if names(of, "PreemptMode").contains("suspend") {
-                return Some(format!(
-                    "suspended jobs of QOS '{name}' keep its GPUs; write PreemptMode=requeue"
-                ));
-            }
-            let late = exempt(of, cluster.exempt);
-            let text = || {
-                format!(
-                    "jobs of QOS '{name}' keep its GPUs for their first {} (PreemptExemptTime)",
-                    time::text(late)
-                )
-            };
-            (late > 0).then(text)
+        names(&owner.settings, "Preempt").iter().filter_map(|name| {
+            let suspends = names(self.settings(name)?, "PreemptMode").contains("suspend");
+            let why = if suspends { "PreemptMode=suspend" } else { "PreemptExemptTime" };
+            let text = || format!("jobs of QOS '{name}' keep its GPUs for a time, because of {why}");
+            (suspends || self.is_exempt(name, cluster.exempt)).then(text)
         })
+    }
+
+    /// Whether jobs of a QOS are exempt from preemption for a time.
+    fn is_exempt(&self, name: &str, otherwise: u64) -> bool {
+        match self.settings(name).and_then(|of| of.get("PreemptExemptTime")) {
+            Some(Value::Time(seconds)) => *seconds > 0,
+            _ => otherwise > 0,
+        }
     }
 
     /// The settings of a QOS, which its record has all of.
@@ -194,14 +180,6 @@ impl<'q> Lenders<'q> {
             self.is_used(name) && !has_none(settings, owner) && !self.is_quota(name, settings)
         });
         all.map(|(name, _)| name)
-    }
-}
-
-/// How long a job is exempt from preemption, in seconds.
-fn exempt(settings: &Settings, otherwise: u64) -> u64 {
-    match settings.get("PreemptExemptTime") {
-        Some(Value::Time(seconds)) => *seconds,
-        _ => otherwise,
     }
 }
 

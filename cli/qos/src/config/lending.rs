@@ -98,9 +98,7 @@ pub(super) fn unruled(managed: &ManagedQos, policy: &Policy) -> Vec<&'static str
 fn borrower(owner: &ManagedQos, burst: Burst) -> ManagedQos {
     let more = |number: u64| number.saturating_mul(burst.times);
     let mut settings: Settings = owner.settings.clone();
-    for of_owner in ["Preempt", "Priority", "GraceTime"] {
-        settings.remove(of_owner);
-    }
+    settings.retain(|field, _| !["Preempt", "Priority", "GraceTime"].contains(field));
     for (_, value) in settings.iter_mut().filter(|(field, _)| field.starts_with("Grp")) {
         match value {
             Value::Tres(limits) => limits.values_mut().for_each(|number| *number = more(*number)),
@@ -113,9 +111,7 @@ fn borrower(owner: &ManagedQos, burst: Burst) -> ManagedQos {
     settings.insert("PreemptMode", Value::Words(["requeue".to_owned()].into()));
     // slurm.conf may have a time in which no job is preempted.
     settings.insert("PreemptExemptTime", Value::Time(0));
-    if burst.grace > 0 {
-        settings.insert("GraceTime", Value::Time(burst.grace));
-    }
+    settings.extend((burst.grace > 0).then_some(("GraceTime", Value::Time(burst.grace))));
     ManagedQos {
         name: name(&owner.name),
         gpus: owner.gpus.iter().map(|(gres_type, number)| (gres_type.clone(), more(*number))).collect(),
