@@ -14,7 +14,7 @@ use clap::Args;
 use gpushare::config::LoadError;
 use gpushare_guard::{Rules, Verdict, agree, any_to_act_on, judge};
 use gpushare_machine::config::Config;
-use gpushare_qos::config::Guard;
+use gpushare_qos::config::{Guard, lending};
 use gpushare_slurm_text::{Snapshot, State, limits};
 
 use gpushare_machine::textfile::{self, TextfileError};
@@ -122,7 +122,7 @@ pub fn run(arguments: &Arguments) -> Result<Answer, GuardError> {
 fn report(arguments: &Arguments) -> Result<Report, GuardError> {
     let conf = arguments.conf.as_deref();
     let (config, now) = (config(conf)?, look(arguments.act)?);
-    let rules = Rules::of(&config.policy);
+    let rules = Rules::of(&config.policy, lending::gives_way(&config.qoses));
     limits::not_judged(now.qoses.values()).iter().for_each(complain);
     let acts = arguments.act && config.guard != Guard::Report;
     let verdict = judge(&now, &rules);
@@ -135,7 +135,7 @@ fn report(arguments: &Arguments) -> Result<Report, GuardError> {
     thread::sleep(APART);
     // Rules and limits may have changed, too.
     let (config, then) = (self::config(conf)?, look(true)?);
-    let rules = Rules::of(&config.policy);
+    let rules = Rules::of(&config.policy, lending::gives_way(&config.qoses));
     // One more than it acts on tells that there are more.
     let acted = act::all(&agree(&now, &then, &rules, act::MOST + 1), config.guard);
     Ok(Report::of(&then, judge(&then, &rules), config.guard, acted))

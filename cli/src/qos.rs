@@ -10,7 +10,7 @@ use clap::{Args, Subcommand};
 use gpushare_qos::{Plan, table};
 
 use gpushare_terminal::json::text as to_text;
-use gpushare_terminal::print;
+use gpushare_terminal::{Table, print};
 
 mod apply;
 mod ask;
@@ -82,14 +82,11 @@ enum Command {
     /// Print the users' table: name, group limit, and options that work
     Docs {
         /// As Markdown [default: text]
-        #[arg(long, conflicts_with = "text")]
+        #[arg(long)]
         markdown: bool,
         /// As one JSON object
-        #[arg(long, conflicts_with_all = ["markdown", "text"])]
+        #[arg(long, conflicts_with = "markdown")]
         json: bool,
-        /// As text
-        #[arg(long)]
-        text: bool,
     },
 }
 
@@ -135,12 +132,15 @@ pub fn run(arguments: &Arguments) -> Result<u8, QosError> {
             print(&if *json { to_text(&serde_json::json!({"qoses": shown})) } else { show::text(&shown) })?;
             Ok(0)
         }
-        Command::Docs { markdown, json, .. } => {
+        Command::Docs { markdown, json } => {
             let (_, qoses) = site::qoses(conf)?;
             let table = match (markdown, json) {
                 (_, true) => to_text(&json::docs(&qoses)),
                 (true, _) => table::markdown(&qoses),
-                (..) => table::plain(&qoses),
+                (..) => {
+                    let rows = table::published(&qoses).map(|one| table::row(one).to_vec()).collect();
+                    Table { head: table::TITLES.to_vec(), rows, ..Table::default() }.text("", usize::MAX, "")
+                }
             };
             print(&table)?;
             Ok(0)
@@ -221,15 +221,11 @@ pub fn drift(conf: Option<&std::path::Path>) -> Result<Drift, QosError> {
     }
     let said = write::plan(&plan);
     let first = said.lines().next().unwrap_or_default().to_owned();
-    Ok(if plan.changes.is_empty() && plan.obstacles.is_empty() && plan.leftovers.is_empty() {
-        Drift::None
-    } else if plan.changes.is_empty() && plan.obstacles.is_empty() {
-        Drift::Leftover(first.trim_start_matches("! ").to_owned())
-    } else if plan.changes.is_empty() {
-        Drift::Pending(first)
-    } else {
-        let all = said.lines().last().unwrap_or_default();
-        Drift::Pending(format!("{all}: {first}"))
+    Ok(match (plan.changes.is_empty(), plan.obstacles.is_empty(), plan.leftovers.is_empty()) {
+        (true, true, true) => Drift::None,
+        (true, true, false) => Drift::Leftover(first.trim_start_matches("! ").to_owned()),
+        (true, false, _) => Drift::Pending(first),
+        (false, ..) => Drift::Pending(format!("{}: {first}", said.lines().last().unwrap_or_default())),
     })
 }
 
@@ -242,7 +238,7 @@ fn plan(conf: Option<&std::path::Path>, prune: bool) -> Result<(Site, Plan), Qos
     if errors > 0 {
         return Err(QosError::Mistakes(site.path, errors));
     }
-    let used = if prune { Some(site::used()?) } else { None };
+    let used = prune.then(site::used).transpose()?;
     let plan = gpushare_qos::plan(&site.qoses, &site.actual, &site.cluster, used.as_ref());
     Ok((site, plan))
 }

@@ -159,6 +159,57 @@ def test_a_partition_that_gives_nothing_back_is_warned_of(lending):
         lending.run("scontrol delete PartitionName=side; sacctmgr -i delete qos part")
 
 
+def test_what_gives_way_late_is_warned_of(lending):
+    """A partition's QOS exempts borrowers, whose own QOS doesn't."""
+    assert not qos(lending, "plan").stderr
+    lending.ok("sacctmgr -i add qos part set PreemptExemptTime=10:00")
+    try:
+        lending.ok("scontrol create PartitionName=side Nodes=ALL QoS=part")
+        text = TEXT.replace("=normal G", "=normal PreemptExemptTime=10:00 G")
+        text = text.replace("BurstGraceTime=4", "BurstGraceTime=0")
+        write(lending, text)
+        warned = qos(lending, "plan")
+        assert warned.returncode == 0 and warned.stderr.count("\n") == 3, warned
+        for expected in ("QOS 'part' of partition 'side' has PreemptExemptTime: borrowers there keep GPUs for that",
+                         "jobs of QOS 'normal' keep its GPUs for a time, because of PreemptExemptTime",
+                         "with BurstGraceTime=0, borrowers have only slurm.conf's KillWait"):
+            assert expected in warned.stderr, warned
+        job = borrow(lending, 8, "-pside")
+        owner = lending.sbatch("-pside", *Y, "--gres=gpu:a40:2", script="sleep 300")
+        lending.wait(lambda: lending.fields(owner)["Reason"] == "Resources", "Slurm's try")
+        assert lending.fields(job).get("PreemptTime", "None") == "None" and lending.state(job) == "RUNNING"
+        lending.ok("sacctmgr -i modify qos part set PreemptExemptTime=-1")
+        lending.wait_state(owner, "RUNNING")
+    finally:
+        lending.cancel_all()
+        lending.run("scontrol delete PartitionName=side; sacctmgr -i delete qos part")
+
+
+def test_a_heterogeneous_job_gives_way_with_all_its_components_or_guard_reports_it(lending):
+    """Slurm preempts none of them if one may not be preempted."""
+    def both(*second):
+        command = ["sbatch", "--parsable", "-o/dev/null", *X_BURST, "--gres=gpu:a40:8", "-t5", ":", "-wh1", "-t5",
+                   *second, "--wrap", "sleep 300"]
+        job = lending.ok(command, "bob")
+        lending.wait_state(job, "RUNNING")
+        return job
+
+    def guard():
+        said = lending.run(["gpushare", "guard", "--json", "--conf", FILE]).stdout
+        return [(one["what"], one["whose"], one["jobs"][0]["job"]) for one in json.loads(said)["over"]]
+
+    job = both(*X_BURST)
+    assert not guard()
+    owner = lending.sbatch(*Y, "--gres=gpu:a40:2", script="sleep 300")
+    lending.wait_state(owner, "RUNNING")
+    lending.cancel_all()
+    job = both(*X)
+    assert guard() == [("kept", "QOS qos_x_burst", f"{job}+0")]
+    owner = lending.sbatch(*Y, "--gres=gpu:a40:2", script="sleep 300")
+    lending.wait(lambda: lending.fields(owner)["Reason"] == "Resources", "Slurm's try")
+    assert lending.fields(job).get("PreemptTime", "None") == "None" and lending.state(job) == "RUNNING"
+
+
 def test_without_preemption_nothing_is_lent(lending):
     lending.ok("cp /etc/slurm/extra.conf /lab/out/; sed -i 's/^PreemptMode=.*/PreemptMode=OFF/;/^PreemptType/d' "
                "/etc/slurm/extra.conf; /lab/service restart slurmctld", timeout=90)

@@ -20,6 +20,9 @@ mod others;
 
 use held::Held;
 
+/// The QOSes for what groups borrow, and all that give way to every owner.
+pub type Loans = (HashSet<String>, HashSet<String>);
+
 /// The rules to check by, from gpushare.conf.
 #[derive(Debug)]
 pub struct Rules {
@@ -28,17 +31,18 @@ pub struct Rules {
     gres: Vec<String>,
     /// The GRES of shares.
     shares: Vec<String>,
+    loans: Loans,
 }
 
 impl Rules {
     /// Takes them from the file.
-    pub fn of(policy: &Policy) -> Rules {
+    pub fn of(policy: &Policy, loans: Loans) -> Rules {
         let own = &policy.share_gres.0;
         let mut shares = ["mps", "shard"].map(str::to_owned).to_vec();
         if !shares.contains(own) {
             shares.push(own.clone());
         }
-        Rules { policy: policy.clone(), gres: policy.gres.0.clone(), shares }
+        Rules { policy: policy.clone(), gres: policy.gres.0.clone(), shares, loans }
     }
 
     /// Whether a limit on this TRES is one of GPUs or shares; `bills_types` if the job's partition bills types.
@@ -86,6 +90,8 @@ pub enum What {
     Uncounted,
     /// Shares outside the reservations of `ShareReservations`.
     OutsideReservation,
+    /// Borrowed GPUs of a heterogeneous job: Slurm preempts it only if all of its components give way.
+    Kept,
     /// The devices of a job can't be told: a user's text imitates Slurm's. Or, with [`ALLOC_TRES`] as its TRES, its
     /// AllocTRES can't: it is longer than squeue's column.
     Unclear,
@@ -103,12 +109,13 @@ impl What {
             What::NoGpu => "no_gpu",
             What::Uncounted => "uncounted",
             What::OutsideReservation => "outside_reservation",
+            What::Kept => "kept",
             What::Unclear => "unclear",
         }
     }
 
     /// All words.
-    pub const WORDS: [&'static str; 9] = [
+    pub const WORDS: [&'static str; 10] = [
         "limit",
         "unnamed",
         "miscounted",
@@ -117,6 +124,7 @@ impl What {
         "no_gpu",
         "uncounted",
         "outside_reservation",
+        "kept",
         "unclear",
     ];
 }

@@ -1,7 +1,8 @@
 //! What isn't a limit of Slurm's: GPUs of a type that the request doesn't name, under a governed QOS; more CPUs or
 //! memory than the site gives with a job's GPUs; jobs without a GPU where each must have one; GPUs beside shares that
-//! alone are limited, and the other way round; shares outside their reservations; jobs whose devices a user's text
-//! hides, or whose AllocTRES Slurm's command cuts; and limits that an account's name hides.
+//! alone are limited, and the other way round; shares outside their reservations; borrowed GPUs that no owner gets
+//! back; jobs whose devices a user's text hides, or whose AllocTRES Slurm's command cuts; and limits that an account's
+//! name hides.
 
 use std::collections::HashSet;
 
@@ -21,6 +22,9 @@ pub(crate) fn findings(jobs: &[(&Job, Held)], now: &Snapshot, rules: &Rules) -> 
     let mut found: Vec<Finding> = now.associations.odd.iter().map(hidden).collect();
     let limits = now.qoses.values().flat_map(|qos| Kind::ALL.map(|kind| qos.limits.of(kind)));
     let limited: HashSet<&str> = limits.flat_map(|limits| limits.iter().map(|(tres, _)| tres)).collect();
+    let (lent, yielding) = &rules.loans;
+    let stays = |(job, _): &&(&Job, Held)| !yielding.contains(&job.qos);
+    let staying: HashSet<&str> = jobs.iter().filter(stays).map(|(job, _)| job.handle()).collect();
     for (job, held) in jobs.iter().filter(|(job, _)| job.state == State::Runs) {
         let mut add = |what, whose: String, tres: &str, counts: (u64, u64)| {
             found.push(one(what, whose, tres, counts, vec![Member::of(job, counts.0)]));
@@ -44,6 +48,9 @@ pub(crate) fn findings(jobs: &[(&Job, Held)], now: &Snapshot, rules: &Rules) -> 
         let gpu_there = has("gpu") > 0 || rules.shares.iter().any(|share| has(share) > 0);
         if !gpu_there && rules.policy.gpu_partitions.match_name(job.partition.as_bytes(), Case::Counts) {
             add(What::NoGpu, format!("partition {}", job.partition), "gres/gpu", (0, 1));
+        }
+        if lent.contains(&job.qos) && staying.contains(job.handle()) && has("gpu") > 0 {
+            add(What::Kept, format!("QOS {}", job.qos), "gres/gpu", (has("gpu"), 0));
         }
         let only = &rules.policy.shares.reservations;
         if !only.is_empty() && !only.occur_in(job.reservation.as_bytes(), Case::Counts) {

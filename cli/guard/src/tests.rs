@@ -140,7 +140,7 @@ fn snapshot(made: &[Made]) -> Snapshot {
 }
 
 fn rules(conf: &str) -> Rules {
-    Rules::of(&gpushare::config::rules::Rules::parse(conf).unwrap().policy)
+    Rules::of(&gpushare::config::rules::Rules::parse(conf).unwrap().policy, Loans::default())
 }
 
 fn shown(findings: &[Finding]) -> Vec<String> {

@@ -34,6 +34,10 @@ pub struct Cluster {
     pub cuts_lists: bool,
     /// Whether QOSes preempt others: `PreemptType` and `PreemptMode`.
     pub preempts: bool,
+    /// `PreemptExemptTime` of QOSes that have none, in seconds.
+    pub exempt: u64,
+    /// Whether jobs above a priority don't give way: `min_exempt_priority` of `PreemptParameters`.
+    pub exempts_above: bool,
     /// All partitions, for what groups lend.
     pub partitions: Vec<slurm_text::Partition>,
 }
@@ -76,9 +80,11 @@ impl Cluster {
         let one_level = (from(23, 11, None)..from(25, 5, Some(1))).contains(&version);
         let cuts_lists = version < from(24, 11, None);
         let preempts = settings.has("PreemptType", "preempt/qos") && !settings.has("PreemptMode", "OFF");
+        let exempt = settings.seconds("PreemptExemptTime");
+        let exempts_above = settings.get("PreemptParameters").contains("min_exempt_priority=");
         let name = value("ClusterName")?.to_owned();
-        let partitions = Vec::new();
-        Ok(Cluster { name, tracked, gpus, one_level, cuts_lists, preempts, partitions })
+        let all = Cluster { name, tracked, gpus, one_level, cuts_lists, preempts, ..Cluster::default() };
+        Ok(Cluster { exempt, exempts_above, ..all })
     }
 
     /// How many GPUs of a type there are. Case matters: users will write the type as in the file, and Slurm finds nodes

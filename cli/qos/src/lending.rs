@@ -62,9 +62,9 @@ fn of_type(
     let mut others: Vec<&str> = usages.keys().map(String::as_str).collect();
     others.sort_unstable();
     others.retain(|qos| {
-        !qoses.iter().any(|managed| managed.name == *qos && (owns(managed) || is_second(managed)))
+        !qoses.iter().any(|managed| managed.name == *qos && (owns(managed) || managed.burst_of.is_some()))
     });
-    let seconds = qoses.iter().filter(|managed| is_second(managed));
+    let seconds = qoses.iter().filter(|managed| managed.burst_of.is_some());
     let seconds = seconds.map(|managed| (managed.name.as_str(), managed.burst_of.as_deref()));
     let mut loans = Vec::new();
     for (borrower, own) in others.into_iter().map(|qos| (qos, None)).chain(seconds) {
@@ -91,10 +91,6 @@ fn of_type(
         }
     }
     loans
-}
-
-fn is_second(managed: &ManagedQos) -> bool {
-    managed.burst_of.is_some()
 }
 
 /// What a QOS has lent and what it has borrowed, as text; empty if nothing.

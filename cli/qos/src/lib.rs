@@ -34,7 +34,7 @@ pub const MARK: &str = "gpushare@";
 const BURST: &str = "burst";
 
 /// How the TRES of a GPU type begins.
-const TYPE: &str = "gres/gpu:";
+pub const TYPE: &str = "gres/gpu:";
 
 /// The account above all others.
 pub const ROOT: &str = "root";

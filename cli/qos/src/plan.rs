@@ -17,6 +17,7 @@ use crate::config::field::{FIELDS, Field, Kind};
 use crate::config::value::{self, Settings, Value};
 use crate::config::{ManagedQos, Members};
 use gpushare::text::print::counted;
+use gpushare::text::shown::shell_word;
 
 mod grant;
 mod prune;
@@ -84,10 +85,13 @@ impl fmt::Display for Obstacle {
     fn fmt(&self, out: &mut fmt::Formatter) -> fmt::Result {
         let Obstacle { qos, whose, account, user, cluster } = self;
         let with = whose.as_ref().map(|whose| format!(" with {whose}")).unwrap_or_default();
+        // A coordinator may have named the account; this becomes a command of root's.
+        let word = |name: &str| shell_word(name.as_bytes()).unwrap_or_else(|| "?".to_owned());
         let (of, what) = if user.is_empty() {
-            (format!("account {account}"), format!("account where name={account}"))
+            (format!("account {account}"), format!("account where name={}", word(account)))
         } else {
-            (format!("user {user} in account {account}"), format!("user where name={user} account={account}"))
+            let names = format!("name={} account={}", word(user), word(account));
+            (format!("user {user} in account {account}"), format!("user where {names}"))
         };
         write!(out, "qos {qos} stays{with}: it is the default of {of}; first run: ")?;
         write!(out, "sacctmgr modify {what} cluster={cluster} set DefaultQOS=-1")

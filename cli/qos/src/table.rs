@@ -1,7 +1,6 @@
 //! The users' table of QOSes, and a QOS's limits as text.
 
 use std::collections::BTreeMap;
-use std::fmt::Write;
 
 use super::TYPE;
 use super::usage::Usage;
@@ -18,18 +17,9 @@ pub fn row(managed: &ManagedQos) -> [String; 3] {
     let limits = [group_limit(managed), user_limit(managed)];
     let limit = limits.into_iter().filter(|limit| !limit.is_empty()).collect::<Vec<_>>().join("; ");
     let limit = if limit.is_empty() { nothing(managed) } else { limit };
-    let limit = if managed.burst_of.is_some() {
-        format!("{limit}; borrowed{}", for_how_long(managed))
-    } else {
-        limit
-    };
-    [managed.name.clone(), limit, example(managed)]
-}
-
-/// `, at most 04:00:00`, if a job's time is limited.
-fn for_how_long(managed: &ManagedQos) -> String {
-    let time = managed.settings.get("MaxWallDurationPerJob");
-    time.map(|time| format!(", at most {}", text(time))).unwrap_or_default()
+    let time = managed.settings.get("MaxWallDurationPerJob").map(|time| format!(", at most {}", text(time)));
+    let borrowed = managed.burst_of.as_ref().map(|_| format!("; borrowed{}", time.unwrap_or_default()));
+    [managed.name.clone(), limit + &borrowed.unwrap_or_default(), example(managed)]
 }
 
 /// `no h100`, or `no limit`: the text if no number is set.
@@ -130,51 +120,16 @@ pub fn settings(managed: &ManagedQos) -> String {
 
 /// The users' table as Markdown. Omits QOSes without members.
 pub fn markdown(qoses: &[ManagedQos]) -> String {
-    let cells = |managed: &ManagedQos| {
-        let [name, limit, example] = row(managed);
-        // A bar would end the cell, but names and types have none.
-        [name, limit, format!("`{example}`")]
-    };
-    table(published(qoses).map(cells), "| ", " | ", " |", Some('-'))
-}
-
-/// The same for a terminal.
-pub fn plain(qoses: &[ManagedQos]) -> String {
-    table(published(qoses).map(row), "", "  ", "", None)
+    // A bar would end the cell, but names and types have none.
+    let line = |cells: [String; 3]| format!("| {} |\n", cells.join(" | "));
+    let rows = published(qoses).map(row);
+    let rows = rows.map(|[name, limit, example]| line([name, limit, format!("`{example}`")]));
+    line(TITLES.map(str::to_owned)) + "|---|---|---|\n" + &rows.collect::<String>()
 }
 
 /// The QOSes in the users' table.
 pub fn published(qoses: &[ManagedQos]) -> impl Iterator<Item = &ManagedQos> {
     qoses.iter().filter(|managed| managed.members != Members::Unsaid)
-}
-
-fn table(
-    rows: impl Iterator<Item = [String; 3]>,
-    start: &str,
-    between: &str,
-    end: &str,
-    rule: Option<char>,
-) -> String {
-    let rows: Vec<[String; 3]> = std::iter::once(TITLES.map(str::to_owned)).chain(rows).collect();
-    let mut widths = [0_usize; 3];
-    for row in &rows {
-        for (width, cell) in widths.iter_mut().zip(row) {
-            *width = (*width).max(cell.chars().count());
-        }
-    }
-    let mut out = String::new();
-    let mut put = |cells: &[String; 3]| {
-        let padded = cells.iter().zip(widths).map(|(cell, width)| format!("{cell:width$}"));
-        let line = format!("{start}{}{end}", padded.collect::<Vec<_>>().join(between));
-        let _ = writeln!(out, "{}", line.trim_end());
-    };
-    for (number, row) in rows.iter().enumerate() {
-        put(row);
-        if let (0, Some(rule)) = (number, rule) {
-            put(&widths.map(|width| rule.to_string().repeat(width)));
-        }
-    }
-    out
 }
 
 #[cfg(test)]
@@ -232,20 +187,14 @@ mod tests {
     }
 
     #[test]
-    fn the_table_is_markdown_or_text() {
+    fn the_table_is_markdown() {
         let qoses = qoses("QOS=qos_x Account=x GPUs=a40:4\nQOS=normal GraceTime=5\nQOS=free Account=*");
         assert_eq!(
             markdown(&qoses),
-            "| QOS name | Group limit | Example                        |\n\
-             | -------- | ----------- | ------------------------------ |\n\
-             | qos_x    | 4 a40       | `--qos=qos_x --gres=gpu:a40:2` |\n\
-             | free     | no limit    | `--qos=free`                   |\n"
-        );
-        assert_eq!(
-            plain(&qoses),
-            "QOS name  Group limit  Example\n\
-             qos_x     4 a40        --qos=qos_x --gres=gpu:a40:2\n\
-             free      no limit     --qos=free\n"
+            "| QOS name | Group limit | Example |\n\
+             |---|---|---|\n\
+             | qos_x | 4 a40 | `--qos=qos_x --gres=gpu:a40:2` |\n\
+             | free | no limit | `--qos=free` |\n"
         );
     }
 

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueHint};
 use gpushare::submit::policy;
+use gpushare::text::shown::shell_word;
 use gpushare_qos::lending;
 use gpushare_slurm_text::{Association, Node, Partition, Settings};
 use serde::Serialize;
@@ -104,8 +105,9 @@ pub fn run(arguments: &Arguments) -> Result<Answer, ExplainError> {
             let limits = on_gres(&row, &rows, &snapshot)?;
             let nodes = snapshot.nodes().unwrap_or_default();
             let where_is = |gres: &str| place(one, qos, partitions, |partition| has(partition, gres, nodes));
-            let mut write = options(one, qos, is_first, &where_is, &limits, nodes, &config);
-            write.retain(|line| asking.is_accepted(line));
+            let mut all = options(one, qos, is_first, &where_is, &limits, nodes, &config);
+            all.retain(|words| asking.is_accepted(words));
+            let write = all.iter().filter_map(|words| in_a_shell(words)).collect();
             can_share |= where_is(&config.node.share_gres)
                 .is_some_and(|place| asking.accepts_a_share(&one.account, qos, &place));
             let default = is_default(one, qos);
@@ -131,8 +133,8 @@ struct Asking<'a> {
 
 impl Asking<'_> {
     /// Whether the plugin would accept a job with these options.
-    fn is_accepted(&self, options: &str) -> bool {
-        let words: Vec<Vec<u8>> = options.split(' ').map(|word| word.as_bytes().to_vec()).collect();
+    fn is_accepted(&self, words: &[String]) -> bool {
+        let words: Vec<Vec<u8>> = words.iter().map(|word| word.as_bytes().to_vec()).collect();
         let read = options::split(&words, self.release, Source::Line);
         let Ok(job) = read.and_then(|(given, _)| Submission::new(&given, self.release)) else { return false };
         let request = job.request(self.release.spelling(), self.user_id);
@@ -142,9 +144,9 @@ impl Asking<'_> {
 
     /// The same of a small share.
     fn accepts_a_share(&self, account: &str, qos: &str, place: &Place) -> bool {
-        let partition = if place.is_default { String::new() } else { format!(" -p {}", place.partition) };
-        let share = format!("{}:{}", self.config.node.share_gres, some_units(self.config));
-        self.is_accepted(&format!("-A {account} -q {qos}{partition} --gres={share}"))
+        let share = format!("--gres={}:{}", self.config.node.share_gres, some_units(self.config));
+        let words = [format!("-A{account}"), format!("-q{qos}"), share];
+        self.is_accepted(&words.into_iter().chain(in_partition(place)).collect::<Vec<_>>())
     }
 }
 
@@ -208,6 +210,17 @@ fn is_default(one: &Association, qos: &str) -> bool {
     one.default_qos.eq_ignore_ascii_case(qos) || one.default_qos.is_empty() && one.qoses.len() == 1
 }
 
+/// The option that names a partition, if it must be named.
+fn in_partition(place: &Place) -> Option<String> {
+    (!place.is_default).then(|| format!("--partition={}", place.partition))
+}
+
+/// A line of a shell; `None` if a name can't be shown.
+fn in_a_shell(words: &[String]) -> Option<String> {
+    let words: Option<Vec<String>> = words.iter().map(|word| shell_word(word.as_bytes())).collect();
+    words.map(|words| words.join(" "))
+}
+
 /// What may be written: each type that the limits allow, or any GPU without a limit on a type; and a share, if there is
 /// a limit on shares, or nothing else.
 fn options(
@@ -218,20 +231,13 @@ fn options(
     limits: &[Limit],
     nodes: &[Node],
     config: &Config,
-) -> Vec<String> {
-    let mut begin = String::new();
-    if !is_default(one, qos) {
-        begin += &format!("--qos={qos} ");
-    }
-    if !default {
-        begin += &format!("--account={} ", one.account);
-    }
+) -> Vec<Vec<String>> {
+    let qos = (!is_default(one, qos)).then(|| format!("--qos={qos}"));
+    let account = (!default).then(|| format!("--account={}", one.account));
     // Where no node has it, there is nothing to write.
     let line = |gres: &str, count: u64| {
-        let place = where_is(gres)?;
-        let partition =
-            if place.is_default { String::new() } else { format!("--partition={} ", place.partition) };
-        Some(format!("{begin}{partition}--gres={gres}:{count}"))
+        let (partition, gres) = (in_partition(&where_is(gres)?), format!("--gres={gres}:{count}"));
+        Some([qos.clone(), account.clone(), partition, Some(gres)].into_iter().flatten().collect::<Vec<_>>())
     };
     // As nodes spell it, since Slurm finds nodes by that.
     let spelled = |gres_type: &str| {
@@ -240,7 +246,7 @@ fn options(
         let same = known.find(|written| written.eq_ignore_ascii_case(gres_type));
         same.map_or_else(|| gres_type.to_owned(), Clone::clone)
     };
-    let mut found: Vec<String> = Vec::new();
+    let mut found = Vec::new();
     let typed = limits.iter().filter_map(|limit| Some((limit, limit.tres.strip_prefix("gres/gpu:")?)));
     for (_, gres_type) in typed.clone() {
         let is_none = limits

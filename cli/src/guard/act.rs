@@ -121,7 +121,7 @@ mod tests {
             settings: Settings::parse("AccountingStorageEnforce=limits\n"),
             ..Snapshot::default()
         };
-        agree(&now, &now, &Rules::of(&Config::default().policy), MOST + 1)
+        agree(&now, &now, &Rules::of(&Config::default().policy, Default::default()), MOST + 1)
     }
 
     /// What was done, and the commands that were run, without the question and the note.

@@ -25,6 +25,7 @@ pub(super) fn limit(finding: &Finding) -> String {
         What::NoGpu => format!("{whose}: a job without a GPU"),
         What::Uncounted => format!("{whose}: {tres}, of which it has no limit"),
         What::OutsideReservation => format!("{whose}: {tres} outside these reservations"),
+        What::Kept => format!("{whose}: {tres} that owners don't get back, because another component stays"),
         What::Unclear if tres == ASSOCIATIONS => {
             format!("'{whose}' of sacctmgr: a name has a bar, so its limits are unknown")
         }

@@ -4,13 +4,10 @@
 use gpushare_qos::{Change, Plan};
 
 use super::error::QosError;
-use super::site::reason;
+use super::site::{PATIENCE, reason};
 use super::write;
 use gpushare_slurm_run::{command, run::run};
 use gpushare_terminal::print;
-
-/// Longer than a busy slurmdbd needs for one change.
-const PATIENCE: std::time::Duration = std::time::Duration::from_secs(120);
 
 /// Makes these changes, after others; `all` is the number of both.
 ///

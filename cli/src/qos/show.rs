@@ -12,7 +12,7 @@ use gpushare_qos::config::{ManagedQos, Members};
 use gpushare_qos::lending::{self, Loan};
 use gpushare_qos::tree::Tree;
 use gpushare_qos::usage::{self, Usage};
-use gpushare_qos::{Actual, table};
+use gpushare_qos::{Actual, Change, TYPE, table};
 use gpushare_slurm_text::assoc_mgr;
 use serde::Serialize;
 
@@ -20,9 +20,6 @@ use super::error::QosError;
 use super::site;
 use crate::explain::job;
 use gpushare_slurm_run::Snapshot;
-
-/// How the TRES of a GPU type begins.
-const TYPE: &str = "gres/gpu:";
 
 /// A QOS to show.
 #[derive(Debug, Serialize)]
@@ -90,14 +87,9 @@ pub fn show(conf: Option<&Path>, names: &[String]) -> Result<Vec<Shown>, QosErro
     let wanted = |managed: &&ManagedQos| {
         names.is_empty() || names.iter().any(|name| name.eq_ignore_ascii_case(&managed.name))
     };
-    let lines: Vec<String> = plan
-        .changes
-        .iter()
-        .flat_map(|change| &change.lines)
-        .map(|(sign, line)| format!("{} {line}", sign.mark()))
-        .collect();
+    let changes: String = plan.changes.iter().map(Change::text).collect();
     let shown = |managed: &ManagedQos| {
-        let differs = lines.iter().filter(|line| is_of(line, &managed.name)).cloned().collect();
+        let differs = changes.lines().filter(|line| is_of(line, &managed.name)).map(str::to_owned).collect();
         one(managed, &actual, usages.get(&managed.name), &loans, differs)
     };
     let mut all: Vec<Shown> = qoses.iter().filter(wanted).map(shown).collect();

@@ -21,7 +21,7 @@ use gpushare_slurm_run::command;
 use gpushare_slurm_run::run::{Output, run, without_accounting};
 
 /// Longer than a busy slurmdbd needs for one change.
-const PATIENCE: Duration = Duration::from_secs(120);
+pub const PATIENCE: Duration = Duration::from_secs(120);
 /// How many names one call of getent gets.
 const NAMES: usize = 500;
 

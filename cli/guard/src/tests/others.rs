@@ -68,3 +68,21 @@ fn caps_are_what_the_jobs_gpus_give() {
         assert_eq!(found(&[Made { alloc, on, partition, ..ONE }], ""), [""; 0], "{alloc}");
     }
 }
+
+#[test]
+fn borrowed_gpus_that_a_component_keeps_are_told() {
+    let of = |qoses: [&'static str; 2], is_one_job: bool| {
+        let [first, second] = qoses;
+        let made = [Made { qos: first, ..ONE }, Made { id: 2, qos: second, alloc: "cpu=1", on: &[], ..ONE }];
+        let (mut now, mut rules) = (snapshot(&made), rules(""));
+        for (at, job) in now.jobs.iter_mut().enumerate().filter(|_| is_one_job) {
+            job.name = format!("1+{at}");
+        }
+        rules.loans = (["all".to_owned()].into(), ["all", "normal"].map(str::to_owned).into());
+        shown(&judge(&now, &rules).over)
+    };
+    assert_eq!(of(["all", "job"], true), ["QOS all kept gres/gpu 1/0 devices"]);
+    for (qoses, is_one_job) in [(["all", "normal"], true), (["job", "all"], true), (["all", "job"], false)] {
+        assert_eq!(of(qoses, is_one_job), [""; 0], "{qoses:?}");
+    }
+}

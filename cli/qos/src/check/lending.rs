@@ -5,9 +5,13 @@ use gpushare_slurm_text::Partition;
 use super::Cluster;
 use crate::TYPE;
 use crate::config::lending::{is_on, name, owns};
-use crate::config::value::{Settings, limits, names};
+use crate::config::value::{Settings, Value, limits, names};
 use crate::config::{ManagedQos, Members};
 use crate::state::{Actual, Qos};
+
+const SUDDEN: &str = "with BurstGraceTime=0, borrowers have only slurm.conf's KillWait to end";
+const ABOVE: &str =
+    "borrowers' jobs above min_exempt_priority (PreemptParameters in slurm.conf) keep GPUs until they end";
 
 /// The records of a file, and the database.
 pub(super) struct Lenders<'q> {
@@ -34,7 +38,12 @@ impl<'q> Lenders<'q> {
             return found;
         }
         let partitions = managed.burst.iter().flat_map(|_| &cluster.partitions);
-        found.extend(partitions.filter_map(|one| Some((false, self.of_partition(managed, one)?))));
+        found.extend(partitions.flat_map(|one| self.of_partition(managed, one)).map(|text| (false, text)));
+        let odd = [
+            (managed.burst.is_some_and(|burst| burst.grace == 0), SUDDEN),
+            (managed.burst.is_some() && cluster.exempts_above, ABOVE),
+        ];
+        found.extend(odd.into_iter().filter(|(is, _)| *is).map(|(_, text)| (false, text.to_owned())));
         if !owns(managed) {
             let text = locked_out(&format!("QOS '{}'", managed.name));
             found.extend(self.is_locked_out(&managed.name, &managed.settings).then_some((true, text)));
@@ -49,6 +58,7 @@ impl<'q> Lenders<'q> {
             let text = format!("with Burst, Preempt can't name '{}', which has GPUs of its own", other.name);
             found.push((true, text));
         }
+        found.extend(self.late(managed, cluster).map(|text| (false, text)));
         let found_there = self.of_database(cluster).filter(|(name, of)| self.is_locked_out(name, of));
         found.extend(several(found_there.map(|(name, _)| name)).map(|them| (false, locked_out(&them))));
         let keep = several(self.others(managed, cluster).filter(|name| !gives_way(name)));
@@ -76,28 +86,55 @@ impl<'q> Lenders<'q> {
     }
 
     /// What keeps a group from borrowing in a partition, or owners from getting their GPUs back there.
-    fn of_partition(&self, owner: &ManagedQos, partition: &Partition) -> Option<String> {
+    fn of_partition(&self, owner: &ManagedQos, partition: &Partition) -> Vec<String> {
         let (place, second) = (&partition.name, name(&owner.name));
         if !partition.admits(&second) {
             let lacks = !partition.allowed.is_empty() && partition.admits(&owner.name);
             let text = || {
                 format!("partition '{place}' doesn't allow QOS '{second}'; slurm.conf: add it to AllowQos")
             };
-            return lacks.then(text);
+            return lacks.then(text).into_iter().collect();
         }
         let is_over = names(&owner.settings, "Flags").contains("OverPartQOS");
-        let own = partition.own.as_ref().filter(|own| !is_over && self.limits_gpus(own))?;
-        Some(format!(
-            "QOS '{own}' of partition '{place}' limits GPUs: if borrowers have them all, owners wait; remove the \
-             limit, or give owners Flags=OverPartQOS"
-        ))
+        let Some(own) = partition.own.as_ref().filter(|_| !is_over) else { return Vec::new() };
+        let ways = [
+            (self.limits_gpus(own), "limits GPUs: if borrowers have them all, owners wait"),
+            // It counts before that of the job's QOS, which is 0.
+            (self.is_exempt(own, 0), "has PreemptExemptTime: borrowers there keep GPUs for that time"),
+        ];
+        let text = |why| {
+            format!("QOS '{own}' of partition '{place}' {why}; remove that, or give owners Flags=OverPartQOS")
+        };
+        ways.into_iter().filter(|(is, _)| *is).map(|(_, why)| text(why)).collect()
+    }
+
+    /// Which QOSes that give way to an owner keep its GPUs nevertheless, or for a time.
+    fn late(&self, owner: &ManagedQos, cluster: &Cluster) -> impl Iterator<Item = String> {
+        names(&owner.settings, "Preempt").iter().filter_map(|name| {
+            let suspends = names(self.settings(name)?, "PreemptMode").contains("suspend");
+            let why = if suspends { "PreemptMode=suspend" } else { "PreemptExemptTime" };
+            let text = || format!("jobs of QOS '{name}' keep its GPUs for a time, because of {why}");
+            (suspends || self.is_exempt(name, cluster.exempt)).then(text)
+        })
+    }
+
+    /// Whether jobs of a QOS are exempt from preemption for a time.
+    fn is_exempt(&self, name: &str, otherwise: u64) -> bool {
+        match self.settings(name).and_then(|of| of.get("PreemptExemptTime")) {
+            Some(Value::Time(seconds)) => *seconds > 0,
+            _ => otherwise > 0,
+        }
+    }
+
+    /// The settings of a QOS, which its record has all of.
+    fn settings(&self, name: &str) -> Option<&'q Settings> {
+        let of_file = self.qoses.iter().find(|other| other.name == name).map(|other| &other.settings);
+        of_file.or_else(|| self.actual.qoses.get(name).map(|qos| &qos.settings))
     }
 
     fn limits_gpus(&self, name: &str) -> bool {
-        let of_file = self.qoses.iter().find(|other| other.name == name).map(|other| &other.settings);
-        let found = of_file.or_else(|| self.actual.qoses.get(name).map(|qos| &qos.settings));
         let is_gpu = |(tres, number): (&String, &u64)| *number > 0 && tres.starts_with("gres/gpu");
-        found.is_some_and(|of| limits(of, "GrpTRES").iter().any(is_gpu))
+        self.settings(name).is_some_and(|of| limits(of, "GrpTRES").iter().any(is_gpu))
     }
 
     /// Whether a QOS has a quota of a type that groups lend, but can't get its GPUs back.

@@ -201,7 +201,7 @@ fn a_partition_lends_what_it_gives_back() {
             "QoS=part_p",
             vec![
                 "1 warning: QOS 'part_p' of partition 'p' limits GPUs: if borrowers have them all, owners wait; \
-                 remove the limit, or give owners Flags=OverPartQOS",
+                 remove that, or give owners Flags=OverPartQOS",
             ],
         ),
     ] {
@@ -215,6 +215,45 @@ fn a_partition_lends_what_it_gives_back() {
         let over = both.replace("Burst", "Flags=OverPartQOS Burst");
         assert_eq!(of(&over).is_empty(), expected.is_empty() || partition == "QoS=part_p", "{partition}");
     }
+}
+
+#[test]
+fn what_gives_way_late_or_without_notice_says_so() {
+    let mut there = actual();
+    let exempt = |there: &mut Actual, name: &str, seconds| {
+        let settings = &mut there.qoses.get_mut(name).unwrap().settings;
+        settings.insert("PreemptExemptTime", Value::Time(seconds));
+    };
+    exempt(&mut there, "part_p", 600);
+    let of = |text: &str, there: &Actual, config: &str| {
+        let cluster =
+            Cluster::of(&Settings::parse(&(CONFIG.to_owned() + config)), &node::read(NODES)).unwrap();
+        let cluster = Cluster { partitions: node_partitions("QoS=part_p"), ..cluster };
+        marked(&check(&Database::parse(text).unwrap().qoses, there, &cluster, &HashSet::new()))
+    };
+    let late = "1 warning: QOS 'part_p' of partition 'p' has PreemptExemptTime: borrowers there keep GPUs for that \
+                time; remove that, or give owners Flags=OverPartQOS";
+    let over = X.replace("Burst", "Flags=OverPartQOS Burst");
+    assert_eq!(of(X, &there, ""), [late]);
+    assert_eq!(of(&over, &there, ""), Vec::<String>::new());
+    exempt(&mut there, "part_p", 0);
+    assert_eq!(of(X, &there, ""), Vec::<String>::new());
+
+    let first = |qos: &str| {
+        format!("1 warning: jobs of QOS '{qos}' keep its GPUs for a time, because of PreemptExemptTime")
+    };
+    let in_file = X.replace("QOS=gone", "QOS=gone PreemptExemptTime=1:00:00");
+    assert_eq!(of(&in_file, &there, ""), [first("gone")]);
+    exempt(&mut there, "theirs", 0);
+    assert_eq!(of(X, &there, "PreemptExemptTime = 01:00:00\n"), [first("gone"), first("normal")]);
+    assert_eq!(of(&in_file.replace("Burst=2x", ""), &there, ""), Vec::<String>::new());
+    let suspended = "1 warning: jobs of QOS 'gone' keep its GPUs for a time, because of PreemptMode=suspend";
+    assert_eq!(of(&X.replace("QOS=gone", "QOS=gone PreemptMode=suspend"), &there, ""), [suspended]);
+
+    let sudden = "1 warning: with BurstGraceTime=0, borrowers have only slurm.conf's KillWait to end";
+    assert_eq!(of(&X.replace("=2x", "=2x BurstGraceTime=0"), &there, ""), [sudden]);
+    let above = "PreemptParameters = youngest_first,min_exempt_priority=7000\n";
+    assert!(of(X, &there, above)[0].starts_with("1 warning: borrowers' jobs above min_exempt_priority ("));
 }
 
 fn node_partitions(text: &str) -> Vec<gpushare_slurm_text::Partition> {

@@ -6,12 +6,12 @@
 //! borrow, which are two limits that Slurm counts by itself. The pair are plain managed QOSes: everything else treats
 //! them like two records.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 
 use gpushare::submit::policy::{Policy, QosRecord};
 
 use super::record::{Burst, ManagedQos};
-use super::value::{MOST, Settings, Value};
+use super::value::{MOST, Settings, Value, names};
 
 /// How the second QOS's name ends.
 pub const SUFFIX: &str = "_burst";
@@ -31,6 +31,16 @@ pub fn is_on(qoses: &[ManagedQos]) -> bool {
 /// Whether a record is that of an owner of GPUs.
 pub fn owns(managed: &ManagedQos) -> bool {
     !managed.gpus.is_empty() && managed.burst_of.is_none()
+}
+
+/// The QOSes for what groups borrow, and all that give way to every owner.
+pub fn gives_way(qoses: &[ManagedQos]) -> (HashSet<String>, HashSet<String>) {
+    let lent = qoses.iter().filter(|managed| managed.burst_of.is_some()).map(|managed| managed.name.clone());
+    let mut owners =
+        qoses.iter().filter(|managed| owns(managed)).map(|owner| names(&owner.settings, "Preempt"));
+    let mut all: HashSet<String> = owners.next().into_iter().flatten().cloned().collect();
+    owners.for_each(|names| all.retain(|name| names.contains(name)));
+    (lent.collect(), all)
 }
 
 /// The records, and after each one with `Burst` that of its second QOS.
@@ -88,9 +98,7 @@ pub(super) fn unruled(managed: &ManagedQos, policy: &Policy) -> Vec<&'static str
 fn borrower(owner: &ManagedQos, burst: Burst) -> ManagedQos {
     let more = |number: u64| number.saturating_mul(burst.times);
     let mut settings: Settings = owner.settings.clone();
-    for of_owner in ["Preempt", "Priority", "GraceTime"] {
-        settings.remove(of_owner);
-    }
+    settings.retain(|field, _| !["Preempt", "Priority", "GraceTime"].contains(field));
     for (_, value) in settings.iter_mut().filter(|(field, _)| field.starts_with("Grp")) {
         match value {
             Value::Tres(limits) => limits.values_mut().for_each(|number| *number = more(*number)),
@@ -103,9 +111,7 @@ fn borrower(owner: &ManagedQos, burst: Burst) -> ManagedQos {
     settings.insert("PreemptMode", Value::Words(["requeue".to_owned()].into()));
     // slurm.conf may have a time in which no job is preempted.
     settings.insert("PreemptExemptTime", Value::Time(0));
-    if burst.grace > 0 {
-        settings.insert("GraceTime", Value::Time(burst.grace));
-    }
+    settings.extend((burst.grace > 0).then_some(("GraceTime", Value::Time(burst.grace))));
     ManagedQos {
         name: name(&owner.name),
         gpus: owner.gpus.iter().map(|(gres_type, number)| (gres_type.clone(), more(*number))).collect(),
@@ -160,6 +166,15 @@ mod tests {
              MaxWallDurationPerJob=01:00:00 MaxTRESPerUser=cpu=8 PreemptMode=requeue PreemptExemptTime=00:00:00 \
              Flags=DenyOnLimit,OverPartQOS"
         );
+    }
+
+    #[test]
+    fn all_that_gives_way_gives_way_to_every_owner() {
+        let text = "QOS=x Account=x GPUs=a40:4 Preempt=normal,low Burst=1x\nQOS=y Account=y GPUs=a40:1 Preempt=normal";
+        let (lent, all) = super::gives_way(&Database::parse(text).unwrap().qoses);
+        assert_eq!(lent, ["x_burst".to_owned()].into());
+        assert_eq!(all, ["normal", "x_burst"].map(str::to_owned).into());
+        assert_eq!(super::gives_way(&[]), Default::default());
     }
 
     #[test]

@@ -14,9 +14,9 @@ pub(super) fn bursts(qoses: &[ManagedQos], actual: &Actual, cluster: &Cluster) -
     let of_file = |name: &str| qoses.iter().any(|managed| managed.name == name);
     let is_one = |name: &str, qos: &Qos| qos.is_burst() && qos.is_of(&cluster.name) && !of_file(name);
     let found = actual.qoses.iter().filter(|(name, qos)| is_one(name, qos));
-    let nobodys = || Members::Accounts(Vec::new());
-    let one = |name: &String| ManagedQos { name: name.clone(), members: nobodys(), ..ManagedQos::default() };
-    found.map(|(name, _)| one(name)).collect()
+    let members = Members::Accounts(Vec::new());
+    let nobodys = ManagedQos { members, ..ManagedQos::default() };
+    found.map(|(name, _)| ManagedQos { name: name.clone(), ..nobodys.clone() }).collect()
 }
 
 /// The file's records, with owners that preempt those that stay; `None` if there are none.

@@ -366,6 +366,9 @@ fn what_is_somebodys_default_is_not_taken_away() {
         said[0].starts_with("qos q stays: it is the default of user alice in account a; first run: "),
         "{said:?}"
     );
+    let there = actual(&[line("q", &[], "gpushare@lab")], "$(id)|||+q|q\n");
+    let plan = super::plan(&[], &there, &cluster(), Some(&InUse::new()));
+    assert!(plan.obstacles[0].to_string().contains("where name='$(id)' cluster=lab"), "{:?}", plan.obstacles);
 }
 
 #[test]

@@ -30,9 +30,8 @@ fn of(burst: &ManagedQos, row: &Row, rows: &[Row], slurm: &Snapshot) -> Result<O
     let partition = slurm.partitions()?.iter().find(|one| one.name == other.first_partition());
     let (mut known, _) = records::read(&other, slurm)?;
     known.nodes = Some(records::of_nodes(&other, slurm.nodes()?));
-    let of = |key: &str, name: &str| format!("{key}={name}");
-    let (cluster, user) = (slurm.settings()?.get("ClusterName"), of("user", &other.user));
-    let those = ["where", &of("cluster", cluster), &user];
+    let cluster = slurm.settings()?.get("ClusterName");
+    let those = ["where", &format!("cluster={cluster}"), &format!("user={}", other.user)];
     let own = Associations::read(&slurm.ask(ASSOCIATIONS.0, &[ASSOCIATIONS.1, &those].concat())?);
     let has_room = partition.is_some_and(|partition| has_room(&other, &known, (partition, &own), rows));
     Ok(has_room.then(|| in_words(burst, time)))

@@ -77,7 +77,7 @@ pub struct Limit {
     #[serde(skip)]
     pub is_of_qos: bool,
     /// Slurm didn't say who used it.
-    #[serde(skip)]
+    #[serde(rename = "untold", skip_serializing_if = "std::ops::Not::not")]
     pub is_untold: bool,
 }
 

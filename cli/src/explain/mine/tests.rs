@@ -12,6 +12,15 @@ fn the_options_name_what_is_no_default_and_the_types_as_the_file_spells_them() {
         default_qos: default_qos.into(),
         ..Association::default()
     };
+    let options = |one: &Association,
+                   default,
+                   place: &dyn Fn(&str) -> Option<Place>,
+                   limits: &[Limit],
+                   nodes: &[Node],
+                   config: &Config| {
+        let all = options(one, "two", default, place, limits, nodes, config);
+        all.iter().map(|words| in_a_shell(words).unwrap()).collect::<Vec<_>>()
+    };
     let limit = |tres: &str, limit| Limit { tres: tres.into(), limit, ..Limit::default() };
     let config = Config::parse("QOS=two DefaultType=A40").unwrap();
     let typed = [limit("gres/gpu:a40", 2), limit("gres/gpu:h100", 0), limit("gres/gpu", 2)];
@@ -23,17 +32,26 @@ fn the_options_name_what_is_no_default_and_the_types_as_the_file_spells_them() {
     ] {
         let partition = association.partition.clone();
         let place = |_: &str| Some(Place { is_default: partition.is_empty(), partition: partition.clone() });
-        assert_eq!(options(&association, "two", default, &place, limits, &[], &config), expected);
+        assert_eq!(options(&association, default, &place, limits, &[], &config), expected);
     }
     let shares = Config::parse("Placement=follow\nUnitsPerGpu=100").unwrap();
     let place = |gres: &str| Some(Place { partition: "q".into(), is_default: gres == "gpu" });
-    let both = options(&one("two", ""), "two", true, &place, &[limit("gres/mps", 200)], &[], &shares);
+    let both = options(&one("two", ""), true, &place, &[limit("gres/mps", 200)], &[], &shares);
     assert_eq!(both, ["--gres=gpu:1", "--partition=q --gres=mps:25"]);
-    assert!(options(&one("two", ""), "two", true, &|_| None, &[], &[], &shares).is_empty(), "no node has it");
+    assert!(options(&one("two", ""), true, &|_| None, &[], &[], &shares).is_empty(), "no node has it");
     let node = Node::read("NodeName=n Gres=gpu:A40:4").unwrap();
     let limits = [limit("gres/gpu:a40", 2)];
-    let spelled = options(&one("two", ""), "two", true, &place, &limits, &[node], &shares);
+    let spelled = options(&one("two", ""), true, &place, &limits, &[node], &shares);
     assert_eq!(spelled, ["--partition=q --gres=gpu:A40:1"], "as Slurm finds it");
+}
+
+#[test]
+fn a_name_says_nothing_to_a_shell() {
+    let line = |account: &str| in_a_shell(&[format!("--account={account}"), "--gres=gpu:1".to_owned()]);
+    assert_eq!(line("a b").as_deref(), Some("'--account=a b' --gres=gpu:1"));
+    assert_eq!(line("$(id)").as_deref(), Some("'--account=$(id)' --gres=gpu:1"));
+    assert_eq!(line("phüsik").as_deref(), Some("--account=phüsik --gres=gpu:1"));
+    assert_eq!(line("a\nb"), None);
 }
 
 #[test]
@@ -106,4 +124,10 @@ fn a_share_is_told_only_where_a_request_for_one_would_be_accepted() {
         let asking = Asking { config: &config, release, database: database(), user_id: 2001 };
         assert_eq!(asking.accepts_a_share("acct", qos, place), expected, "{more} {qos}");
     }
+}
+
+#[test]
+fn json_says_that_nobody_told_who_used_a_limit() {
+    let json = |is_untold| serde_json::to_string(&Limit { is_untold, ..Limit::default() }).unwrap();
+    assert!(json(true).contains(r#""untold":true"#) && !json(false).contains("untold"));
 }
