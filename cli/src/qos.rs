@@ -82,14 +82,11 @@ enum Command {
     /// Print the users' table: name, group limit, and options that work
     Docs {
         /// As Markdown [default: text]
-        #[arg(long, conflicts_with = "text")]
+        #[arg(long)]
         markdown: bool,
         /// As one JSON object
-        #[arg(long, conflicts_with_all = ["markdown", "text"])]
+        #[arg(long, conflicts_with = "markdown")]
         json: bool,
-        /// As text
-        #[arg(long)]
-        text: bool,
     },
 }
 
@@ -135,7 +132,7 @@ pub fn run(arguments: &Arguments) -> Result<u8, QosError> {
             print(&if *json { to_text(&serde_json::json!({"qoses": shown})) } else { show::text(&shown) })?;
             Ok(0)
         }
-        Command::Docs { markdown, json, .. } => {
+        Command::Docs { markdown, json } => {
             let (_, qoses) = site::qoses(conf)?;
             let table = match (markdown, json) {
                 (_, true) => to_text(&json::docs(&qoses)),

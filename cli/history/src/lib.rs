@@ -5,6 +5,6 @@
 pub mod held;
 pub mod hours;
 pub mod privacy;
-pub mod progress;
+mod progress;
 pub mod stream;
 pub mod usage;

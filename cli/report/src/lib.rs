@@ -11,7 +11,6 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueHint};
 use gpushare_history::held::{self, HELD, Held};
-use gpushare_history::progress::Progress;
 use gpushare_history::{privacy, stream, usage};
 use gpushare_period::{Period, hours};
 use gpushare_slurm_run::file::ConfFile;
@@ -200,7 +199,7 @@ fn ask(day: Period, show: &mut dyn FnMut(&Held)) -> Result<u64, ReportError> {
     })
 }
 
-/// Asks `ask` for each day of the period, so that neither slurmdbd nor sacct needs memory for a month.
+/// Sums what `ask` shows of each day.
 fn summed(
     database: &Database,
     groups: &[Group],
@@ -212,17 +211,15 @@ fn summed(
     let gpus: BTreeMap<String, u64> =
         told.gpus.iter().map(|(name, used)| (name.clone(), used.count)).collect();
     let mut summer = Summer::new(database, groups, types, &gpus, more.period);
-    let (mut progress, mut unread) = (Progress::start(), 0);
-    let days: Vec<Period> = more.period.days().collect();
-    for (done, day) in (0..).zip(&days) {
-        summer.day(*day);
-        unread += ask(*day, &mut |held| {
-            progress.at(done, days.len() as u64, summer.read);
+    let unread = stream::days(more.period, |day, seen| {
+        summer.day(day);
+        let unread = ask(day, &mut |held| {
+            seen(summer.read);
             summer.take(held);
         })?;
         summer.close();
-    }
-    drop(progress);
+        Ok::<u64, ReportError>(unread)
+    })?;
     let mut report = report::of(&summer, database, groups, types, told, more);
     report.remarks.extend(usage::remark(unread));
     Ok(report)

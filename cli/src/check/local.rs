@@ -9,8 +9,8 @@ use gpushare_machine::config::Config;
 use gpushare_node::config::{NodeConfig, Placement, gpu_files};
 
 use super::cluster::setting;
-use super::finding::Finding;
-use super::node::{GROWS, SHRINKS};
+use super::finding::{Finding, Status};
+use super::fix::{Fix, Then};
 use crate::requirements::{self, File};
 use crate::slurm::file::ConfFile;
 use crate::slurm::{Settings, Slurm};
@@ -30,15 +30,12 @@ pub fn cgroup(config: &Config, slurm: &Slurm, path: &Path, node: &str) -> Vec<Fi
     let judged = requirements.iter().filter(|requirement| requirement.file == File::Cgroup);
     // `scontrol show config` shows nothing of a cgroup.conf with it.
     let disabled = own.has("CgroupPlugin", "disabled") && config.of_node(node).placement != Placement::Off;
+    let shown = path.display();
+    let fix = |line: &str| Fix::file(path, line).then(Then::Restart(format!("restart slurmd on {node}")));
     let disabled = disabled.then(|| {
-        Finding::wrong(
-            CGROUP_PLUGIN,
-            format!(
-                "{}: 'disabled': no job can be fenced, and slurmd ends if slurm.conf needs cgroups",
-                path.display()
-            ),
-            format!("{}: CgroupPlugin=autodetect; then restart slurmd on {node}", path.display()),
-        )
+        let said =
+            format!("{shown}: 'disabled': no job can be fenced, and slurmd ends if slurm.conf needs cgroups");
+        Finding::wrong(CGROUP_PLUGIN, said, fix("CgroupPlugin=autodetect"))
     });
     disabled
         .into_iter()
@@ -46,12 +43,11 @@ pub fn cgroup(config: &Config, slurm: &Slurm, path: &Path, node: &str) -> Vec<Fi
             let value = plain(own.get(requirement.key));
             let mut finding =
                 setting(requirement, &Settings::of(std::iter::once((requirement.key, value.as_str()))));
-            finding.said = format!("{}: {}", path.display(), finding.said);
-            finding.fixed_by(format!(
-                "{}: {}=yes; then restart slurmd on {node}",
-                path.display(),
-                requirement.key
-            ))
+            finding.said = format!("{shown}: {}", finding.said);
+            if let Status::Wrong(advice) = &mut finding.status {
+                *advice = fix(&format!("{}=yes", requirement.key));
+            }
+            finding
         }))
         .collect()
 }
@@ -155,19 +151,17 @@ pub fn gres(config: &NodeConfig, own: &OwnGres, gres: &[NodeGres], path: &Path, 
             // Where slurmctld hasn't read slurm.conf yet, its number isn't the right one; but it decides which order
             // drains nothing.
             let order = match sum(&own.promised, name) {
-                agreed if agreed == there => "restart slurmd on this node",
-                _ if here < there => SHRINKS,
-                _ => GROWS,
+                agreed if agreed == there => Then::Restart("restart slurmd on this node".to_owned()),
+                _ if here < there => Then::Shrinks,
+                _ => Then::Grows,
             };
-            let fix = if name == "gpu" && there > u64::try_from(gpus).unwrap_or(u64::MAX) {
-                format!(
-                    "slurm.conf: Gres= of this node with {gpus} gpu, and {shown}: the same; then {SHRINKS}"
-                )
+            let (change, order) = if name == "gpu" && there > u64::try_from(gpus).unwrap_or(u64::MAX) {
+                (format!("{gpus} gpu for this node, and its Gres= in slurm.conf the same"), Then::Shrinks)
             } else {
-                format!("{shown}: as many {name} as Gres= of this node in slurm.conf has; then {order}")
+                (format!("as many {name} as Gres= of this node in slurm.conf has"), order)
             };
             let said = format!("{shown} has {here} {name} for this node, but slurmctld counts {there}");
-            findings.push(Finding::wrong(about, said, fix));
+            findings.push(Finding::wrong(about, said, Fix::file(path, change).then(order)));
         }
     }
     let needs_all =
@@ -177,7 +171,8 @@ pub fn gres(config: &NodeConfig, own: &OwnGres, gres: &[NodeGres], path: &Path, 
             about,
             format!("{shown} has no Flags=all_sharing for {share}: Slurm gives shares on one GPU of this node at a \
                      time"),
-            format!("{shown}: Flags=all_sharing in each line with Name={share}; then restart slurmd on this node"),
+            Fix::file(path, format!("Flags=all_sharing in each line with Name={share}"))
+                .then(Then::Restart("restart slurmd on this node".to_owned())),
         ));
     }
     if findings.is_empty() {
@@ -189,7 +184,6 @@ pub fn gres(config: &NodeConfig, own: &OwnGres, gres: &[NodeGres], path: &Path, 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::check::finding::Status;
 
     fn conf(text: &str) -> ConfFile {
         ConfFile { files: Vec::new(), lines: text.lines().map(str::to_owned).collect(), unread: None }
@@ -260,18 +254,20 @@ mod tests {
         let slurm_conf = |gres: &str| conf(&format!("NodeName=DEFAULT Gres=mps:400\nNodeName=n[1-2] {gres}"));
         let config = Config::parse("Placement=follow\nUnitsPerGpu=100").unwrap().of_node("n1").clone();
         for (slurm_conf, count, there, order) in [
-            (slurm_conf("CPUs=4"), 300, 400, "restart slurmd on this node"),
-            (slurm_conf("Gres=mps:400"), 500, 400, "restart slurmd on this node"),
-            (slurm_conf("Gres=gpu:4,mps:200"), 200, 400, SHRINKS),
-            (slurm_conf("Gres=gpu:4,mps:800"), 800, 400, GROWS),
-            (conf("NodeName=n3 Gres=mps:400"), 300, 400, SHRINKS),
+            (slurm_conf("CPUs=4"), 300, 400, Then::Restart("restart slurmd on this node".to_owned())),
+            (slurm_conf("Gres=mps:400"), 500, 400, Then::Restart("restart slurmd on this node".to_owned())),
+            (slurm_conf("Gres=gpu:4,mps:200"), 200, 400, Then::Shrinks),
+            (slurm_conf("Gres=gpu:4,mps:800"), 800, 400, Then::Grows),
+            (conf("NodeName=n3 Gres=mps:400"), 300, 400, Then::Shrinks),
         ] {
             let share = Share { count: Some(count), all: true };
             let own = OwnGres { gpus: None, shares: vec![share], promised: promised(&slurm_conf, "n1") };
             let counted = gres::read(&format!("mps:{there}"));
             let found = super::gres(&config, &own, &counted, Path::new("gres.conf"), 1);
             let [Finding { status: Status::Wrong(fix), .. }] = found.as_slice() else { panic!("{found:?}") };
-            assert_eq!(fix.split_once("; then ").map(|(_, order)| order), Some(order), "{count} of {there}");
+            let expected =
+                Fix::file(Path::new("gres.conf"), "as many mps as Gres= of this node in slurm.conf has");
+            assert_eq!(*fix, expected.then(order), "{count} of {there}");
         }
     }
 

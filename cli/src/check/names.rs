@@ -265,9 +265,8 @@ pub fn before_others(findings: &mut [Finding]) {
         let depends =
             ["QOS", "AccountingStorageTRES", "TRESBillingWeights", "ForeignTypes"].contains(&finding.about);
         if depends && matches!(finding.status, Status::Wrong(_)) {
-            finding.status = Status::Wrong(format!(
-                "first the names of {first} in gpushare.conf, then gpushare check again"
-            ));
+            let fix = format!("first the names of {first} in gpushare.conf, then gpushare check again");
+            finding.status = Status::Wrong(fix.into());
         }
     }
     let is_made = |finding: &Finding| {
@@ -280,9 +279,10 @@ pub fn before_others(findings: &mut [Finding]) {
     let made = made.into_iter().collect::<Vec<_>>().join(", ");
     for finding in findings.iter_mut().filter(|finding| !made.is_empty() && finding.about == "QOS") {
         if let Status::Wrong(fix) = &mut finding.status
-            && fix.contains("qos apply")
+            && fix.to_string().contains("qos apply")
         {
-            *fix = format!("if the names of {made} (lines with ?) are intentional: {fix}");
+            *fix =
+                std::mem::take(fix).after(format!("if the names of {made} (lines with ?) are intentional: "));
         }
     }
 }
