@@ -57,6 +57,8 @@ pub fn cgroup(config: &Config, slurm: &Slurm, path: &Path, node: &str) -> Vec<Fi
 pub struct OwnGres {
     /// How many GPUs; `None` if slurmd finds them itself, or the file names none.
     gpus: Option<u64>,
+    /// The same by type; without one it is empty.
+    types: Vec<(String, u64)>,
     /// The lines of the share's GRES.
     shares: Vec<Share>,
     /// What slurm.conf says.
@@ -95,7 +97,9 @@ impl OwnGres {
                 .map(|(.., count)| count);
             match get("Name") {
                 Some(name) if name.eq_ignore_ascii_case("gpu") => {
-                    *found.gpus.get_or_insert(0) += files.or(count).unwrap_or(1);
+                    let count = files.or(count).unwrap_or(1);
+                    *found.gpus.get_or_insert(0) += count;
+                    found.types.push((get("Type").unwrap_or_default().to_owned(), count));
                 }
                 Some(name) if name.eq_ignore_ascii_case(share) => {
                     let flags = get("Flags").unwrap_or_default();
@@ -110,6 +114,35 @@ impl OwnGres {
             found.gpus = None;
         }
         found
+    }
+}
+
+impl OwnGres {
+    /// GPUs of a type in slurm.conf for which gres.conf has none: slurmd then has no device for them, and slurmctld
+    /// drains the node ("count reported lower than configured"). With mps or shard slurmd ends.
+    fn untyped(&self, path: &Path) -> Option<Finding> {
+        self.gpus?;
+        let of = |wanted: &str| -> u64 {
+            self.types
+                .iter()
+                .filter(|(name, _)| name.eq_ignore_ascii_case(wanted))
+                .map(|(_, count)| count)
+                .sum()
+        };
+        let typed = self.promised.iter().filter(|(name, ..)| name == "gpu");
+        let mut typed = typed.filter_map(|(_, gres_type, count)| Some((gres_type.as_deref()?, *count)));
+        let (gres_type, count) = typed.find(|(gres_type, count)| of(gres_type) < *count)?;
+        let said = format!(
+            "{} has {} gpu of type {gres_type} for this node, but its Gres= in slurm.conf has {count}",
+            path.display(),
+            of(gres_type)
+        );
+        let fix = Fix::file(path, format!("Type={gres_type} in the lines of {count} gpu"));
+        Some(Finding::wrong(
+            "gres.conf",
+            said,
+            fix.then(Then::Restart("restart slurmd on this node".to_owned())),
+        ))
     }
 }
 
@@ -164,6 +197,7 @@ pub fn gres(config: &NodeConfig, own: &OwnGres, gres: &[NodeGres], path: &Path, 
             findings.push(Finding::wrong(about, said, Fix::file(path, change).then(order)));
         }
     }
+    findings.extend(own.untyped(path).filter(|_| findings.is_empty()));
     let needs_all =
         config.placement == Placement::Follow && share == "mps" && gpus > 1 && sum(gres, share) > 0;
     if needs_all && (own.shares.is_empty() || own.shares.iter().any(|share| !share.all)) {
@@ -250,6 +284,36 @@ mod tests {
     }
 
     #[test]
+    fn gpus_of_a_type_need_lines_with_the_type() {
+        let config = Config::parse("# none").unwrap().of_node("n1").clone();
+        let file = "File=/dev/nvidia";
+        for (gres_conf, gres, said) in [
+            (format!("Name=gpu {file}[0-3]"), "gpu:a40:4", Some("has 0 gpu of type a40 ")),
+            (
+                format!("Name=gpu Type=a40 {file}[0-1]\nName=gpu {file}[2-3]"),
+                "gpu:a40:4",
+                Some("has 2 gpu of type a40 "),
+            ),
+            (
+                format!("Name=gpu Type=a40 {file}[0-3]"),
+                "gpu:a40:2,gpu:h100:2",
+                Some("has 0 gpu of type h100 "),
+            ),
+            (format!("Name=gpu Type=A40 {file}[0-3]"), "gpu:a40:4", None),
+            (format!("Name=gpu Type=a40 {file}[0-3]"), "gpu:4", None),
+            ("AutoDetect=nvml\nName=gpu".to_owned(), "gpu:a40:4", None),
+            (String::new(), "gpu:a40:4", None),
+        ] {
+            let slurm_conf = conf(&format!("NodeName=n1 Gres={gres}"));
+            let own = OwnGres::of((&conf(&gres_conf), &slurm_conf), "n1", "mps");
+            let found = super::gres(&config, &own, &gres::read(gres), Path::new("gres.conf"), 4);
+            let [finding] = found.as_slice() else { panic!("{found:?}") };
+            assert_eq!(finding.status == Status::Ok, said.is_none(), "{gres_conf} {finding:?}");
+            assert!(said.is_none_or(|said| finding.said.contains(said)), "{finding:?}");
+        }
+    }
+
+    #[test]
     fn a_count_is_corrected_in_the_order_that_drains_nothing() {
         let slurm_conf = |gres: &str| conf(&format!("NodeName=DEFAULT Gres=mps:400\nNodeName=n[1-2] {gres}"));
         let config = Config::parse("Placement=follow\nUnitsPerGpu=100").unwrap().of_node("n1").clone();
@@ -261,7 +325,8 @@ mod tests {
             (conf("NodeName=n3 Gres=mps:400"), 300, 400, Then::Shrinks),
         ] {
             let share = Share { count: Some(count), all: true };
-            let own = OwnGres { gpus: None, shares: vec![share], promised: promised(&slurm_conf, "n1") };
+            let own =
+                OwnGres { shares: vec![share], promised: promised(&slurm_conf, "n1"), ..OwnGres::default() };
             let counted = gres::read(&format!("mps:{there}"));
             let found = super::gres(&config, &own, &counted, Path::new("gres.conf"), 1);
             let [Finding { status: Status::Wrong(fix), .. }] = found.as_slice() else { panic!("{found:?}") };
