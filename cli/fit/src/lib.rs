@@ -100,12 +100,7 @@ pub fn run(arguments: &Arguments) -> Result<Answer, FitError> {
 
 /// Runs sacct once.
 fn ask(day: Period, show: &mut dyn FnMut(&Row)) -> Result<u64, FitError> {
-    stream::read(USED, &[], day, |output| {
-        usage::read(output, |row| {
-            show(row);
-            Ok(())
-        })
-    })
+    stream::read(USED, &[], day, |output| Ok(usage::read(output, show)?))
 }
 
 /// Sums what `ask` shows of each day.

@@ -10,8 +10,8 @@ use std::fmt::Display;
 use std::path::PathBuf;
 
 use clap::{Args, ValueHint};
-use gpushare_history::held::{self, HELD, Held};
-use gpushare_history::{privacy, stream, usage};
+use gpushare_history::usage::{self, NO_STEPS, Row, USED};
+use gpushare_history::{privacy, stream};
 use gpushare_period::{Period, hours};
 use gpushare_slurm_run::file::ConfFile;
 use gpushare_slurm_run::{self as slurm, ProgramError, run as programs};
@@ -190,13 +190,8 @@ fn told(types: &[String], period: Period, remarks: &mut Vec<String>) -> Result<T
 }
 
 /// Runs sacct once.
-fn ask(day: Period, show: &mut dyn FnMut(&Held)) -> Result<u64, ReportError> {
-    stream::read(HELD, &[], day, |output| {
-        held::read(output, |held| {
-            show(held);
-            Ok(())
-        })
-    })
+fn ask(day: Period, show: &mut dyn FnMut(&Row)) -> Result<u64, ReportError> {
+    stream::read(USED, &[NO_STEPS.to_owned()], day, |output| Ok(usage::read(output, show)?))
 }
 
 /// Sums what `ask` shows of each day.
@@ -206,16 +201,16 @@ fn summed(
     types: &[String],
     told: &Told,
     more: More,
-    mut ask: impl FnMut(Period, &mut dyn FnMut(&Held)) -> Result<u64, ReportError>,
+    mut ask: impl FnMut(Period, &mut dyn FnMut(&Row)) -> Result<u64, ReportError>,
 ) -> Result<Report, ReportError> {
     let gpus: BTreeMap<String, u64> =
         told.gpus.iter().map(|(name, used)| (name.clone(), used.count)).collect();
     let mut summer = Summer::new(database, groups, types, &gpus, more.period);
     let unread = stream::days(more.period, |day, seen| {
         summer.day(day);
-        let unread = ask(day, &mut |held| {
+        let unread = ask(day, &mut |row| {
             seen(summer.read);
-            summer.take(held);
+            summer.take(row);
         })?;
         summer.close();
         Ok::<u64, ReportError>(unread)
