@@ -84,9 +84,6 @@ enum Command {
         /// As Markdown [default: text]
         #[arg(long)]
         markdown: bool,
-        /// As one JSON object
-        #[arg(long, conflicts_with = "markdown")]
-        json: bool,
     },
 }
 
@@ -132,14 +129,9 @@ pub fn run(arguments: &Arguments) -> Result<u8, QosError> {
             print(&if *json { to_text(&serde_json::json!({"qoses": shown})) } else { show::text(&shown) })?;
             Ok(0)
         }
-        Command::Docs { markdown, json } => {
+        Command::Docs { markdown } => {
             let (_, qoses) = site::qoses(conf)?;
-            let table = match (markdown, json) {
-                (_, true) => to_text(&json::docs(&qoses)),
-                (true, _) => table::markdown(&qoses),
-                (..) => table::plain(&qoses),
-            };
-            print(&table)?;
+            print(&if *markdown { table::markdown(&qoses) } else { table::plain(&qoses) })?;
             Ok(0)
         }
     }

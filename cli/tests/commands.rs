@@ -133,10 +133,13 @@ fn without_slurm_what_needs_it_is_an_error() {
         is_error(words, &output);
         assert!(text(&output.stderr).contains("can't run 's"), "{words:?}: {}", text(&output.stderr));
     }
-    let output = run(&["qos", "docs", "--json"], &["--conf", &conf]);
-    let expected = "{\n  \"qoses\": [\n    {\n      \"qos\": \"q\",\n      \"limit\": \"4 a40\",\n      \
-                    \"example\": \"--qos=q --gres=gpu:a40:2\"\n    }\n  ]\n}\n";
-    assert_eq!((output.status.code(), text(&output.stdout).as_str()), (Some(0), expected));
+    let output = run(&["qos", "docs"], &["--conf", &conf]);
+    assert_eq!(output.status.code(), Some(0));
+    assert!(
+        text(&output.stdout).ends_with("q         4 a40        --qos=q --gres=gpu:a40:2\n"),
+        "{}",
+        text(&output.stdout)
+    );
 }
 
 #[test]

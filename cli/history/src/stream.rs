@@ -11,7 +11,7 @@ use gpushare_slurm_text::job::TIMES;
 
 use crate::progress::Progress;
 
-/// Lets `read` ask for each day of the period, so that neither slurmdbd nor sacct needs memory for a month, and tell how
+/// Lets `read` ask for each day of the period, so that neither slurmdbd nor sacct needs memory for a month, and say how
 /// many jobs it has seen. Returns how many lines can't be read.
 ///
 /// # Errors

@@ -14,7 +14,7 @@ use gpushare::text::print::counted;
 pub const TITLES: [&str; 3] = ["QOS name", "Group limit", "Example"];
 
 /// The table's row for one QOS.
-pub fn row(managed: &ManagedQos) -> [String; 3] {
+fn row(managed: &ManagedQos) -> [String; 3] {
     let limits = [group_limit(managed), user_limit(managed)];
     let limit = limits.into_iter().filter(|limit| !limit.is_empty()).collect::<Vec<_>>().join("; ");
     let limit = if limit.is_empty() { nothing(managed) } else { limit };
@@ -144,7 +144,7 @@ pub fn plain(qoses: &[ManagedQos]) -> String {
 }
 
 /// The QOSes in the users' table.
-pub fn published(qoses: &[ManagedQos]) -> impl Iterator<Item = &ManagedQos> {
+fn published(qoses: &[ManagedQos]) -> impl Iterator<Item = &ManagedQos> {
     qoses.iter().filter(|managed| managed.members != Members::Unsaid)
 }
 

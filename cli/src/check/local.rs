@@ -17,6 +17,7 @@ use crate::slurm::{Settings, Slurm};
 
 /// What must be right before a slurmd starts with other fixes.
 pub const CGROUP_PLUGIN: &str = "CgroupPlugin";
+const HERE: &str = "restart slurmd on this node";
 
 /// Checks what must be in cgroup.conf, by this node's file.
 pub fn cgroup(config: &Config, slurm: &Slurm, path: &Path, node: &str) -> Vec<Finding> {
@@ -118,10 +119,10 @@ impl OwnGres {
 }
 
 impl OwnGres {
-    /// GPUs of a type in slurm.conf for which gres.conf has none: slurmd then has no device for them, and slurmctld
+    /// As many GPUs as in slurm.conf, but not those of its types: slurmd then has no device for some, and slurmctld
     /// drains the node ("count reported lower than configured"). With mps or shard slurmd ends.
     fn untyped(&self, path: &Path) -> Option<Finding> {
-        self.gpus?;
+        self.gpus.filter(|gpus| *gpus == sum(&self.promised, "gpu"))?;
         let of = |wanted: &str| -> u64 {
             self.types
                 .iter()
@@ -138,11 +139,7 @@ impl OwnGres {
             of(gres_type)
         );
         let fix = Fix::file(path, format!("Type={gres_type} in the lines of {count} gpu"));
-        Some(Finding::wrong(
-            "gres.conf",
-            said,
-            fix.then(Then::Restart("restart slurmd on this node".to_owned())),
-        ))
+        Some(Finding::wrong("gres.conf", said, fix.then(Then::Restart(HERE.into()))))
     }
 }
 
@@ -175,16 +172,17 @@ pub fn gres(config: &NodeConfig, own: &OwnGres, gres: &[NodeGres], path: &Path, 
     let about = "gres.conf";
     let shown = path.display();
     let share = config.share_gres.as_str();
-    let mut findings = Vec::new();
+    let mut findings: Vec<Finding> = own.untyped(path).into_iter().collect();
+    let own_gpus = own.gpus.filter(|_| findings.is_empty());
     let shares: Option<u64> = own.shares.iter().map(|share| share.count).sum();
     let shares = shares.filter(|_| !own.shares.is_empty());
-    for (name, here) in [("gpu", own.gpus), (share, shares)] {
+    for (name, here) in [("gpu", own_gpus), (share, shares)] {
         let there = sum(gres, name);
         if let Some(here) = here.filter(|here| *here != there) {
             // Where slurmctld hasn't read slurm.conf yet, its number isn't the right one; but it decides which order
             // drains nothing.
             let order = match sum(&own.promised, name) {
-                agreed if agreed == there => Then::Restart("restart slurmd on this node".to_owned()),
+                agreed if agreed == there => Then::Restart(HERE.into()),
                 _ if here < there => Then::Shrinks,
                 _ => Then::Grows,
             };
@@ -197,7 +195,6 @@ pub fn gres(config: &NodeConfig, own: &OwnGres, gres: &[NodeGres], path: &Path, 
             findings.push(Finding::wrong(about, said, Fix::file(path, change).then(order)));
         }
     }
-    findings.extend(own.untyped(path).filter(|_| findings.is_empty()));
     let needs_all =
         config.placement == Placement::Follow && share == "mps" && gpus > 1 && sum(gres, share) > 0;
     if needs_all && (own.shares.is_empty() || own.shares.iter().any(|share| !share.all)) {
@@ -206,7 +203,7 @@ pub fn gres(config: &NodeConfig, own: &OwnGres, gres: &[NodeGres], path: &Path, 
             format!("{shown} has no Flags=all_sharing for {share}: Slurm gives shares on one GPU of this node at a \
                      time"),
             Fix::file(path, format!("Flags=all_sharing in each line with Name={share}"))
-                .then(Then::Restart("restart slurmd on this node".to_owned())),
+                .then(Then::Restart(HERE.into())),
         ));
     }
     if findings.is_empty() {
@@ -306,10 +303,14 @@ mod tests {
         ] {
             let slurm_conf = conf(&format!("NodeName=n1 Gres={gres}"));
             let own = OwnGres::of((&conf(&gres_conf), &slurm_conf), "n1", "mps");
-            let found = super::gres(&config, &own, &gres::read(gres), Path::new("gres.conf"), 4);
-            let [finding] = found.as_slice() else { panic!("{found:?}") };
-            assert_eq!(finding.status == Status::Ok, said.is_none(), "{gres_conf} {finding:?}");
-            assert!(said.is_none_or(|said| finding.said.contains(said)), "{finding:?}");
+            // slurmctld may count what is in slurm.conf, or what slurmd said.
+            let counted: &[_] = if said.is_none() { &[gres] } else { &[gres, "gpu:a40:2"] };
+            for counted in counted {
+                let found = super::gres(&config, &own, &gres::read(counted), Path::new("gres.conf"), 4);
+                let [finding] = found.as_slice() else { panic!("{found:?}") };
+                assert_eq!(finding.status == Status::Ok, said.is_none(), "{gres_conf} {finding:?}");
+                assert!(said.is_none_or(|said| finding.said.contains(said)), "{finding:?}");
+            }
         }
     }
 
@@ -318,8 +319,8 @@ mod tests {
         let slurm_conf = |gres: &str| conf(&format!("NodeName=DEFAULT Gres=mps:400\nNodeName=n[1-2] {gres}"));
         let config = Config::parse("Placement=follow\nUnitsPerGpu=100").unwrap().of_node("n1").clone();
         for (slurm_conf, count, there, order) in [
-            (slurm_conf("CPUs=4"), 300, 400, Then::Restart("restart slurmd on this node".to_owned())),
-            (slurm_conf("Gres=mps:400"), 500, 400, Then::Restart("restart slurmd on this node".to_owned())),
+            (slurm_conf("CPUs=4"), 300, 400, Then::Restart(HERE.into())),
+            (slurm_conf("Gres=mps:400"), 500, 400, Then::Restart(HERE.into())),
             (slurm_conf("Gres=gpu:4,mps:200"), 200, 400, Then::Shrinks),
             (slurm_conf("Gres=gpu:4,mps:800"), 800, 400, Then::Grows),
             (conf("NodeName=n3 Gres=mps:400"), 300, 400, Then::Shrinks),

@@ -152,6 +152,14 @@ fn reservations<'s>(config: &'s Config, slurm: &'s Slurm) -> impl Iterator<Item 
     exempt.into_iter().chain(of_shares)
 }
 
+/// Whether the rule of types may apply to a QOS with a limit on types.
+pub fn may_govern(config: &Config, qos: &str) -> bool {
+    match &config.policy.governed {
+        Governed::Auto => true,
+        Governed::Names(patterns) => patterns.match_name(qos.as_bytes(), Case::Ignored),
+    }
+}
+
 /// `NodeName=` lines.
 fn nodes(config: &Config, slurm: &Slurm) -> Vec<Finding> {
     let known: Vec<&str> = slurm.nodes.iter().map(|node| node.name.as_str()).collect();
