@@ -14,6 +14,7 @@ use gpushare_node::config::Placement;
 use gpushare_node::gpu::{Roots, may_be_any};
 use gpushare_node::ledger::Ledger;
 use gpushare_node::mps::others::others;
+use gpushare_node::squeue;
 
 use crate::slurm::file::ConfFile;
 use crate::slurm::{self, Reach, SENT, Slurm};
@@ -26,6 +27,7 @@ mod daemon;
 mod drained;
 pub mod fence;
 mod finding;
+mod fix;
 mod fleet;
 mod last_good;
 mod local;
@@ -132,7 +134,6 @@ pub fn run(arguments: &Arguments, also: rules::Also) -> Result<Answer, CheckErro
     let scope = if arguments.node_report { Scope::Machine } else { Scope::All };
     let look = Look::take(&config, &slurm_conf, scope);
     findings.extend(look.findings(conf, scope));
-    findings.iter_mut().for_each(Finding::fixed_at_its_source);
     rules::say_once(&mut findings);
     let facts = || machine::here(conf, &slurm_conf, &look.slurm.settings);
     if arguments.node_report {
@@ -301,7 +302,7 @@ impl<'a> Look<'a> {
         let (cgroup_conf, gres_conf) = (beside("cgroup.conf"), beside("gres.conf"));
         let gres = ConfFile::read(&gres_conf).unwrap_or_default();
         let cgroup = ConfFile::read(&cgroup_conf).unwrap_or_default();
-        let is_root = gpushare_node::user_id() == Some(0);
+        let (is_root, proc) = (gpushare_node::user_id() == Some(0), Path::new(PROC));
 
         let mut findings: Vec<Finding> = node.map(daemon::state).into_iter().collect();
         findings.extend(self.slurmd(&self.own_conf, &[&gres, &cgroup]));
@@ -316,7 +317,9 @@ impl<'a> Look<'a> {
         let own = local::OwnGres::of((&gres, &self.own_conf), host, &here.share_gres);
         if let Some(gpus) = &gpus {
             findings.extend(drained::drained(here, gpus, node.as_mut()));
-            findings.extend(programs::squeue(here, version::of_program("squeue")));
+            // As gpushare-prolog does, whose parent is slurmd.
+            let slurmd = daemon::running(proc, host).map_or(0, |slurmd| slurmd.pid);
+            findings.extend(programs::squeue(here, squeue::path(proc, slurmd).as_deref()));
             findings.push(fence::finding(here, gpus, cgroup.settings().get("CgroupPlugin"), is_root));
         }
         if let Some(node) = &node {

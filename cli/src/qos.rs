@@ -84,9 +84,6 @@ enum Command {
         /// As Markdown [default: text]
         #[arg(long)]
         markdown: bool,
-        /// As one JSON object
-        #[arg(long, conflicts_with = "markdown")]
-        json: bool,
     },
 }
 
@@ -132,15 +129,13 @@ pub fn run(arguments: &Arguments) -> Result<u8, QosError> {
             print(&if *json { to_text(&serde_json::json!({"qoses": shown})) } else { show::text(&shown) })?;
             Ok(0)
         }
-        Command::Docs { markdown, json } => {
+        Command::Docs { markdown } => {
             let (_, qoses) = site::qoses(conf)?;
-            let table = match (markdown, json) {
-                (_, true) => to_text(&json::docs(&qoses)),
-                (true, _) => table::markdown(&qoses),
-                (..) => {
-                    let rows = table::published(&qoses).map(|one| table::row(one).to_vec()).collect();
-                    Table { head: table::TITLES.to_vec(), rows, ..Table::default() }.text("", usize::MAX, "")
-                }
+            let table = if *markdown {
+                table::markdown(&qoses)
+            } else {
+                let rows = table::published(&qoses).map(|one| table::row(one).to_vec()).collect();
+                Table { head: table::TITLES.to_vec(), rows, ..Table::default() }.text("", usize::MAX, "")
             };
             print(&table)?;
             Ok(0)

@@ -1,11 +1,12 @@
 //! What gpushare.conf needs in slurm.conf and cgroup.conf, setting by setting. `gpushare check` checks slurmctld's
 //! values with it, and `gpushare conf` prints the lines, so the lines of one fix what the other calls wrong. Pure,
-//! except for the links that `Prolog=` and `Epilog=` may name, and the path of this program.
+//! except for the links that `Prolog=` and `Epilog=` may name, the path of this program, and this machine's mounts.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use gpushare_node::exec;
+use gpushare_node::fence::locate::{Hierarchy, mount_point};
 
 use crate::slurm::Settings;
 
@@ -244,6 +245,24 @@ fn runs(path: &str, program: &str) -> bool {
     let is_it = |path: &Path| path.file_name().is_some_and(|name| name == program);
     let files = matching(Path::new("/"), path);
     files.iter().any(|file| is_it(file) || fs::canonicalize(file).is_ok_and(|file| is_it(&file)))
+}
+
+/// The version of cgroups that Slurm uses: cgroup.conf's value, or otherwise what is mounted at the usual place
+/// (`autodetect`).
+pub fn hierarchy(plugin: &str, mountinfo: &str) -> Hierarchy {
+    let usual =
+        mount_point(Hierarchy::Unified, mountinfo).is_some_and(|point| point == Path::new("/sys/fs/cgroup"));
+    match plugin {
+        "cgroup/v1" => Hierarchy::Devices,
+        "cgroup/v2" => Hierarchy::Unified,
+        _ if usual => Hierarchy::Unified,
+        _ => Hierarchy::Devices,
+    }
+}
+
+/// What is mounted on this machine.
+pub fn mounts() -> String {
+    fs::read_to_string("/proc/self/mountinfo").unwrap_or_default()
 }
 
 fn installed(name: &str) -> String {

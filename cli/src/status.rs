@@ -18,14 +18,13 @@ pub(crate) use cluster::{collected, is_usable};
 use error::StatusError;
 use gpushare_machine::local;
 use gpushare_terminal::{columns, complain};
-use table::Style;
 
 /// The command line of `gpushare status`.
 #[derive(Args)]
 #[command(
     after_help = "Without NODES, --nodes, --partition and --collected it shows this node, by its own ledger. \
-                  Exit status: 0, or 2 if it can't read the ledger, Slurm doesn't answer, or there is no such node, \
-                  partition or column."
+                  Exit status: 0, or 2 if it can't read the ledger, Slurm doesn't answer, or there is no such node or \
+                  partition."
 )]
 pub struct Arguments {
     /// Nodes of the cluster, as hostlists, with their shares as Slurm counts them; for anybody, on any machine
@@ -46,16 +45,6 @@ pub struct Arguments {
     /// One line for each GPU
     #[arg(long)]
     gpus: bool,
-    /// Only these columns: NAME or NAME:WIDTH, separated by commas; on this node those of the table of jobs, or with
-    /// --gpus of GPUs
-    #[arg(long, short = 'o', value_name = "COLUMNS", value_parser = table::format, conflicts_with = "json")]
-    format: Option<Format>,
-    /// Sort by these columns, separated by commas; '-' before a name reverses the order
-    #[arg(long, short = 'S', value_name = "COLUMNS", allow_hyphen_values = true, conflicts_with = "json")]
-    sort: Option<String>,
-    /// Only the table, without column names
-    #[arg(long, short = 'n', conflicts_with = "json")]
-    noheader: bool,
     /// For what Slurm doesn't know, read DIR/NODE.json, the output of gpushare status --json on the nodes
     #[arg(long, value_name = "DIR")]
     collected: Option<PathBuf>,
@@ -74,9 +63,6 @@ pub struct Arguments {
     #[arg(long, value_name = "PATH")]
     conf: Option<PathBuf>,
 }
-
-/// The columns to show.
-type Format = Vec<(String, Option<usize>)>;
 
 /// What a line of the table stands for, if not the usual.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -111,23 +97,23 @@ struct Question {
     places: Option<Places>,
     wanted: Wanted,
     view: Option<View>,
-    style: Style,
 }
 
 /// The text to print.
 ///
 /// # Errors
-/// The ledger can't be read, Slurm can't be asked, or there is no such node, partition or column.
+/// The ledger can't be read, Slurm can't be asked, or there is no such node or partition.
 pub fn run(arguments: &Arguments) -> Result<String, StatusError> {
     let colour = colours(arguments.color) && !arguments.parsable;
     let conf = arguments.conf.as_deref();
-    let Question { places, wanted, view, style } = Question::read(arguments)?;
+    let parsable = arguments.parsable;
+    let Question { places, wanted, view } = Question::read(arguments)?;
     let (text, complaints) = match places {
         Some(places) => {
             let cluster = cluster::gather(&places, &wanted, arguments.collected.as_deref(), conf)?;
             let text = match arguments.json {
                 true => gpushare_terminal::json::text(&cluster),
-                false => columns::text(&cluster::write::lines(&cluster, view, &style)?, colour),
+                false => columns::text(&cluster::write::lines(&cluster, view, parsable), colour),
             };
             (text, cluster.complaints)
         }
@@ -138,7 +124,7 @@ pub fn run(arguments: &Arguments) -> Result<String, StatusError> {
             }
             let text = match arguments.json {
                 true => gpushare_terminal::json::text(&json::object(&status)),
-                false => columns::text(&write::lines(&status, view, &style)?, colour),
+                false => columns::text(&write::lines(&status, view, parsable), colour),
             };
             (text, status.complaints)
         }
@@ -165,12 +151,6 @@ impl Question {
                 (true, _) => Some(View::Gpus),
                 (false, Some(_)) => Some(View::Jobs),
                 (false, None) => None,
-            },
-            style: Style {
-                format: arguments.format.clone(),
-                sort: arguments.sort.as_deref().map(table::sort).unwrap_or_default(),
-                noheader: arguments.noheader,
-                parsable: arguments.parsable,
             },
         })
     }

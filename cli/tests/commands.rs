@@ -133,34 +133,29 @@ fn without_slurm_what_needs_it_is_an_error() {
         is_error(words, &output);
         assert!(text(&output.stderr).contains("can't run 's"), "{words:?}: {}", text(&output.stderr));
     }
-    let output = run(&["qos", "docs", "--json"], &["--conf", &conf]);
-    let expected = "{\n  \"qoses\": [\n    {\n      \"qos\": \"q\",\n      \"limit\": \"4 a40\",\n      \
-                    \"example\": \"--qos=q --gres=gpu:a40:2\"\n    }\n  ]\n}\n";
-    assert_eq!((output.status.code(), text(&output.stdout).as_str()), (Some(0), expected));
+    let output = run(&["qos", "docs"], &["--conf", &conf]);
+    assert_eq!(output.status.code(), Some(0));
+    assert!(
+        text(&output.stdout).ends_with("q         4 a40        --qos=q --gres=gpu:a40:2\n"),
+        "{}",
+        text(&output.stdout)
+    );
 }
 
 #[test]
-fn a_wrong_column_or_job_is_an_error() {
-    for (words, expected) in [
-        (&["status", "-o", "JOB,nope"][..], "there is no column 'nope' here; the columns are JOB, RESTART, "),
-        (
-            &["status", "--gpus", "-S", "-nope"],
-            "there is no column 'nope' here; the columns are GPU, DEVICE, ",
-        ),
-        (&["status", "--jobs=x"], "--jobs: 'x' is not a job's number; write nodes before --jobs"),
-    ] {
-        let output = run(words, &[]);
-        // There is no gpushare.conf here, and that is reported too.
-        assert_eq!(output.status.code(), Some(2), "{words:?}");
-        assert!(text(&output.stderr).contains(expected), "{words:?}: {}", text(&output.stderr));
-        assert!(output.stdout.is_empty(), "{words:?}");
-    }
+fn a_wrong_job_is_an_error() {
+    let output = run(&["status", "--jobs=x"], &[]);
+    // There is no gpushare.conf here, and that is reported too.
+    assert_eq!(output.status.code(), Some(2));
+    let expected = "--jobs: 'x' is not a job's number; write nodes before --jobs";
+    assert!(text(&output.stderr).contains(expected), "{}", text(&output.stderr));
+    assert!(output.stdout.is_empty());
 }
 
 #[test]
 fn completions_are_printed_for_each_shell() {
     for shell in ["bash", "zsh", "fish"] {
         let said = text(&run(&["completions", shell], &[]).stdout);
-        assert!(said.contains("detailed-exitcode") && said.contains("noheader"), "{shell}");
+        assert!(said.contains("detailed-exitcode") && said.contains("parsable"), "{shell}");
     }
 }

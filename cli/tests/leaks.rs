@@ -1,5 +1,6 @@
-//! docs/leaks.md and docs/leaks.svg have the program's output for tests/data/leaks/month. After a change of the
-//! picture: `GPUSHARE_WRITE_DOCS=1 cargo test -p gpushare-cli --test leaks`
+//! `gpushare leaks` with Slurm's commands replaced by tests/data/leaks/bin, which answer from tests/data/leaks/month.
+//! docs/leaks.md and docs/leaks.svg have what is printed and drawn. After a change of the picture:
+//! `GPUSHARE_WRITE_DOCS=1 cargo test -p gpushare-cli --test leaks`
 #![allow(clippy::unwrap_used, reason = "a test")]
 
 use std::path::Path;
@@ -9,16 +10,26 @@ fn top() -> &'static Path {
     Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/.."))
 }
 
-/// Standard output and the exit status.
-fn leaks(options: &[&str]) -> (String, Option<i32>) {
+/// Standard output and error, and the exit status, in a time zone.
+fn leaks_in(zone: &str, options: &[&str]) -> (String, Option<i32>) {
+    let data = top().join("tests/data/leaks");
+    let rules = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(&rules, "# the defaults\n").unwrap();
     let mut command = Command::new(env!("CARGO_BIN_EXE_gpushare"));
-    let month = top().join("tests/data/leaks/month");
-    command.args(["leaks", "--from"]).arg(month).args(options).env("TZ", "UTC").env("PATH", "");
-    let output = command.output().unwrap();
+    command.args(["leaks", "--conf"]).arg(rules.path()).args(options);
+    if !options.contains(&"--start") {
+        command.args(["--start", "2026-10-01", "--end", "2026-11-01"]);
+    }
+    let path = format!("{}:/usr/bin:/bin", data.join("bin").display());
+    let output = command.env("PATH", path).env("MONTH", data.join("month")).env("TZ", zone).output().unwrap();
     (
         String::from_utf8(output.stdout).unwrap() + &String::from_utf8(output.stderr).unwrap(),
         output.status.code(),
     )
+}
+
+fn leaks(options: &[&str]) -> (String, Option<i32>) {
+    leaks_in("UTC", options)
 }
 
 #[test]
@@ -58,18 +69,16 @@ fn the_picture_is_the_one_drawn() {
     );
 }
 
-/// The same month in a time zone whose clocks went back in it.
+/// The same days in a time zone whose clocks went back on one of them.
 #[test]
 fn hours_are_counted_once_where_the_clocks_change() {
-    let month = top().join("tests/data/leaks/month");
-    let mut command = Command::new(env!("CARGO_BIN_EXE_gpushare"));
-    command.args(["leaks", "--json", "--from"]).arg(month);
-    let text = command.env("TZ", "CET-1CEST,M3.5.0,M10.5.0/3").output().unwrap().stdout;
-    let (here, there) = (leaks(&["--json"]).0, String::from_utf8(text).unwrap());
+    let (here, _) = leaks(&["--json", "--start", "2026-10-05T22:00", "--end", "2026-10-29T23:00"]);
+    let zone = "CET-1CEST,M3.5.0,M10.5.0/3";
+    let (there, _) = leaks_in(zone, &["--json", "--start", "2026-10-06", "--end", "2026-10-30"]);
     let hours = |text: &str| {
         text.lines().filter(|line| line.contains("hours")).map(str::to_owned).collect::<Vec<_>>()
     };
-    assert!(there.contains("2026-10-01T02:00:00+02:00") && there.contains("2026-11-01T01:00:00+01:00"));
+    assert!(there.contains("2026-10-06T00:00:00+02:00") && there.contains("2026-10-30T00:00:00+01:00"));
     assert_eq!(hours(&here), hours(&there));
 }
 

@@ -96,8 +96,9 @@ pub fn asked(
     }
 }
 
-/// squeue of the same installation as the process that started the prolog, or where it usually is.
-fn path(proc: &Path, parent: u32) -> Option<PathBuf> {
+/// squeue of the same installation as the process that started the prolog, or where it usually is: a prolog may have no
+/// `PATH`.
+pub fn path(proc: &Path, parent: u32) -> Option<PathBuf> {
     let parent = program_of(proc, parent);
     let folder = parent.as_deref().and_then(Path::parent);
     let beside = folder.into_iter().flat_map(|folder| [folder.to_owned(), folder.with_file_name("bin")]);

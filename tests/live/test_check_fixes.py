@@ -148,12 +148,14 @@ def follow(cluster, fix):
         put(cluster, f"{conf}/cgroup.conf", *found.groups())
     elif do == f"{conf}/gres.conf: as many mps as Gres= of this node in slurm.conf has":
         cluster.ok(count.format(cluster.ok(f"sed -n 's/.*mps:\\([0-9]*\\).*/\\1/p' {conf}/nodes.conf").strip()))
+    elif do == f"{conf}/gres.conf: Type=a40 in the lines of 4 gpu":
+        cluster.ok(f"sed -i 's/Name=gpu/& Type=a40/' {conf}/gres.conf")
     elif do == f"{conf}/gres.conf: Flags=all_sharing in each line with Name=mps":
         cluster.ok(f"sed -i '/Name=mps/s/$/ Flags=all_sharing/' {conf}/gres.conf")
     elif found := re.fullmatch(r"slurm.conf: Gres=mps:(\d+) for the node, and gres.conf: the same count", do):
         cluster.ok(f"sed -i 's/mps:[0-9]*/mps:{found[1]}/' {conf}/nodes.conf && {count.format(found[1])}")
         then = then.split(". Or ")[0]
-    elif found := re.fullmatch(r"(\S+) on compute nodes: (required \S+)", do):
+    elif found := re.fullmatch(r"(\S+): (required \S+)", do):
         cluster.ok(f"echo {found[2]} >{found[1]}")
     else:
         assert re.match(r"ch(own|mod) ", do), fix
@@ -176,6 +178,9 @@ STATES = {
     ),
     "a slurmd that ends because of its gres.conf": (
         "sed -i s/Count=400/Count=300/ /etc/slurm/gres.conf; ! /lab/service restart slurmd", "gres.conf"
+    ),
+    "GPUs without their type": (
+        "sed -i 's/ Type=a40//' /etc/slurm/gres.conf; ! /lab/service restart slurmd", "gres.conf"
     ),
     "no fence of Slurm's": (
         "sed -i /ConstrainDevices/d /etc/slurm/cgroup.conf && /lab/service restart slurmd", "ConstrainDevices"

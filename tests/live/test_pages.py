@@ -386,7 +386,8 @@ NO = {
     "explain": "gpushare explain --conf /lab/out/one.conf -- --wrap=true",
     "gpu": "gpushare gpu resume 0",
     "guard": "sbatch -QH --wrap true && gpushare guard --waiting --conf /lab/out/one.conf",
-    "leaks": "gpushare leaks --from /lab/out/month --start 2026-10-01 --end 2026-11-01",
+    "leaks": "env TZ=UTC MONTH=/lab/out/leaks/month PATH=/lab/out/leaks:$PATH gpushare leaks --conf /lab/out/none.conf "
+             "--start 2026-10-01 --end 2026-11-01",
     "metrics": "gpushare metrics --out /nonexistent/gpushare.prom",
     "qos plan": "gpushare qos plan --conf /lab/out/one.conf --detailed-exitcode",
     "qos apply": "gpushare qos apply --conf /lab/out/one.conf",
@@ -410,7 +411,7 @@ def test_exit_statuses_of_the_manual_page(paged_nodes):
     table = re.findall(r"^([a-z ]+?)  +\S.*$", re.search(r"^\.nf\n(.*?)^\.fi$", PAGES[MANUAL], re.M | re.S)[1], re.M)
     assert [command for command in table if command not in NO_ELSEWHERE] == list(NO)
     assert all((TOP / "tests/live" / name).exists() for name in NO_ELSEWHERE.values())
-    paged_nodes.write("/lab/out/month", MONTH.read_bytes())
+    answers(paged_nodes, "leaks")
     paged_nodes.write("/lab/out/slurmctld.log", (TOP / "tests/data/audit/slurmctld.log").read_bytes())
     paged_nodes.write("/lab/out/one.conf", "QOS=one GPUs=a40:1\nGpuPartitions=p\n")
     paged_nodes.ok("mkdir -p /run/gpushare && chmod 777 /run/gpushare", node="n1")
@@ -431,7 +432,7 @@ def test_exit_statuses_of_the_manual_page(paged_nodes):
 CHOSEN = {
     "JOB": "{job}", "--json 12": "--json {job}", "OPTIONS": "--gres=gpu:a40:1", "NODE": "n1",
     "job.sh": "/lab/out/job.sh", "course[1-3] gpu1": "n[1-2] n3", "n[3-5]": "n[2-3]", "[QOS…]": "", "apply": "apply -i",
-    "--partition gpu": "--partition p", "[--text|--markdown]": "--text", "24.11.5": "{slurm}",
+    "--partition gpu": "--partition p", "[--markdown]": "", "24.11.5": "{slurm}",
     "guard --out": "guard --out /lab/out/guard.prom", "--conf COPY": "--conf /etc/slurm/gpushare.conf",
     # No GPU's memory was measured here.
     "gpushare fit": "gpushare fit --help",
@@ -467,42 +468,34 @@ def todays_names(session):
     return runs
 
 
-MONTH = TOP / "tests/data/leaks/month"
+def answers(cluster, command):
+    """COMMAND's words, and the programs that answer it instead of Slurm's."""
+    folder = f"/lab/out/{command}"
+    cluster.ok(f"mkdir -p {folder}")
+    data = TOP / "tests/data" / command
+    for path in [data / "month", *(data / "bin").iterdir()]:
+        cluster.write(f"{folder}/{path.name}", path.read_bytes(), mode=755)
+    cluster.write("/lab/out/none.conf", "# the defaults\n")
+    return f"env TZ=UTC MONTH={folder}/month PATH={folder}:$PATH gpushare {command}"
 
 
 @prepared("leaks", "gpushare leaks --start 2026-10-01 --end 2026-11-01", status=1)
 def a_month(session):
-    session.cluster.write("/lab/out/month", MONTH.read_bytes())
-    session.names["gpushare leaks"] = "gpushare leaks --from /lab/out/month"
+    session.names["gpushare leaks"] = f"{answers(session.cluster, 'leaks')} --conf /lab/out/none.conf"
 
 
 prepared("leaks", "gpushare leaks --start 2026-10-01 --end 2026-11-01 --csv", status=1)(nothing)
 
-FIT = TOP / "tests/data/fit"
-
-
 @prepared("leaks", "gpushare fit --start 2026-10-01 --end 2026-11-01")
 def a_month_with_shares(session):
     """No GPU was measured here, so other programs answer instead of Slurm's."""
-    session.cluster.ok("mkdir -p /lab/out/fit")
-    for path in [FIT / "month", *(FIT / "bin").iterdir()]:
-        session.cluster.write(f"/lab/out/fit/{path.name}", path.read_bytes(), mode=755)
-    session.cluster.write("/lab/out/fit/none.conf", "# the defaults\n")
-    session.names["gpushare fit"] = "env TZ=UTC MONTH=/lab/out/fit/month PATH=/lab/out/fit:$PATH gpushare fit " \
-                                    "--conf /lab/out/fit/none.conf"
-
-
-REPORT = TOP / "tests/data/report"
+    session.names["gpushare fit"] = f"{answers(session.cluster, 'fit')} --conf /lab/out/none.conf"
 
 
 @prepared("leaks", "gpushare report --month 2026-10")
 def a_month_of_groups(session):
     """The same, of a whole month."""
-    session.cluster.ok("mkdir -p /lab/out/report")
-    for path in [REPORT / "month", *(REPORT / "bin").iterdir()]:
-        session.cluster.write(f"/lab/out/report/{path.name}", path.read_bytes(), mode=755)
-    session.names["gpushare report"] = "env TZ=UTC MONTH=/lab/out/report/month PATH=/lab/out/report:$PATH " \
-                                       "gpushare report"
+    session.names["gpushare report"] = answers(session.cluster, "report")
 
 
 # ---- A node whose GPUs are gpushare's own to give, and one with whole GPUs.

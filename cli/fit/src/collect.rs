@@ -157,7 +157,7 @@ impl<'s> Collector<'s> {
             return;
         }
         self.close();
-        let Some(start) = row.start.filter(|_| !row.state.starts_with(b"REVOKED")) else { return };
+        let Some(start) = row.start.filter(|_| !row.is_elsewhere()) else { return };
         // slurmdbd also answers with the jobs that ended as the day began, and the day before has counted them.
         if row.end == Some(self.day.start)
             && start < self.day.start

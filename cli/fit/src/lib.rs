@@ -10,7 +10,6 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueHint};
-use gpushare_history::progress::Progress;
 use gpushare_history::usage::{self, Row, USED};
 use gpushare_history::{privacy, stream};
 use gpushare_machine::local;
@@ -101,15 +100,10 @@ pub fn run(arguments: &Arguments) -> Result<Answer, FitError> {
 
 /// Runs sacct once.
 fn ask(day: Period, show: &mut dyn FnMut(&Row)) -> Result<u64, FitError> {
-    stream::read(USED, &[], day, |output| {
-        usage::read(output, |row| {
-            show(row);
-            Ok(())
-        })
-    })
+    stream::read(USED, &[], day, |output| Ok(usage::read(output, show)?))
 }
 
-/// Asks `ask` for each day of the period, so that neither slurmdbd nor sacct needs memory for a month.
+/// Sums what `ask` shows of each day.
 fn summed(
     cluster: &str,
     period: Period,
@@ -119,17 +113,14 @@ fn summed(
     mut ask: impl FnMut(Period, &mut dyn FnMut(&Row)) -> Result<u64, FitError>,
 ) -> Result<Report, FitError> {
     let mut collector = Collector::new(shares, nodes, period);
-    let (mut progress, mut unread) = (Progress::start(), 0);
-    let days: Vec<Period> = period.days().collect();
-    for (done, day) in (0..).zip(&days) {
-        collector.day(*day);
-        unread += ask(*day, &mut |row| {
-            progress.at(done, days.len() as u64, collector.read);
+    let unread = stream::days(period, |day, seen| {
+        collector.day(day);
+        ask(day, &mut |row| {
+            seen(collector.read);
             collector.take(row);
-        })?;
-    }
+        })
+    })?;
     collector.end();
-    drop(progress);
     remarks.extend(usage::remark(unread));
     match (collector.with_gpus, collector.recorded) {
         (0, _) => Err(FitError::NoJobs(period)),

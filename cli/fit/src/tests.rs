@@ -56,11 +56,11 @@ fn answer(jobs: &[Job], day: Period) -> String {
         }
         let Job { user, given, nodes, state, .. } = job;
         let (start, end) = (job.start, time(job.end));
-        let _ = writeln!(out, "{id}|{user}|lab|q|{given}|{nodes}|{start}|{end}|{state}|");
+        let _ = writeln!(out, "{id}|{user}|lab|q|{given}|{nodes}||{start}|{end}|{state}|");
         for ((start, end, used), step) in job.steps.iter().zip(["batch", "extern", "0", "1", "2"]) {
             if *start <= day.end && end.is_none_or(|end| end >= day.start) {
                 let end = time(*end);
-                let _ = writeln!(out, "{id}.{step}||lab|||{nodes}|{start}|{end}|{state}|{used}");
+                let _ = writeln!(out, "{id}.{step}||lab|||{nodes}||{start}|{end}|{state}|{used}");
             }
         }
     }
@@ -70,10 +70,7 @@ fn answer(jobs: &[Job], day: Period) -> String {
 fn report_by(jobs: &[Job], shares: &Shares) -> Result<Report, FitError> {
     let nodes: String = (0..8).map(|node| format!("NodeName=n{node} Gres=gpu:A40:8\n")).collect();
     summed("lab", PERIOD, shares, Nodes::read(&nodes), Vec::new(), |day, show| {
-        usage::read(&mut answer(jobs, day).as_bytes(), |row| {
-            show(row);
-            Ok(())
-        })
+        Ok(usage::read(&mut answer(jobs, day).as_bytes(), show)?)
     })
 }
 
@@ -251,10 +248,7 @@ fn a_job_that_ends_as_a_day_begins_counts_once() {
         asked += 1;
         let job = Job::new(0, at(10), at(24), 1000);
         let job = if asked == 1 { Job { end: None, ..job } } else { job };
-        usage::read(&mut answer(&[job], day).as_bytes(), |row| {
-            show(row);
-            Ok(())
-        })
+        Ok(usage::read(&mut answer(&[job], day).as_bytes(), show)?)
     });
     let found = found.unwrap();
     assert_eq!((found.jobs, found.jobs_with_gpus, found.gpu_hours), (1, 1, 14.0));
@@ -270,10 +264,7 @@ fn a_type_with_less_memory_for_the_same_units_is_named() {
         let config = (!conf.is_empty()).then(|| gpushare_machine::config::Config::parse(conf).unwrap());
         let (shares, nodes) = (Shares { config, margin: 10, ..Shares::default() }, Nodes::read(nodes));
         let report = summed("lab", PERIOD, &shares, nodes, Vec::new(), |day, show| {
-            usage::read(&mut answer(&[Job::new(0, at(1), at(2), 5000)], day).as_bytes(), |row| {
-                show(row);
-                Ok(())
-            })
+            Ok(usage::read(&mut answer(&[Job::new(0, at(1), at(2), 5000)], day).as_bytes(), show)?)
         });
         report
             .unwrap()
@@ -307,10 +298,7 @@ fn nothing_is_no_answer() {
 fn a_wrong_line_is_said_with_its_beginning() {
     let shares = Shares::default();
     let wrong = summed("lab", PERIOD, &shares, Nodes::default(), Vec::new(), |_, show| {
-        usage::read(&mut &b"sacct: slurmdbd\x1b[2J is away\n"[..], |row| {
-            show(row);
-            Ok(())
-        })
+        Ok(usage::read(&mut &b"sacct: slurmdbd\x1b[2J is away\n"[..], show)?)
     });
     let said = wrong.unwrap_err().to_string();
     assert!(said.ends_with("'sacct: slurmdbd\\x1b[2J is away'"), "{said}");

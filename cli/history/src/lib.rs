@@ -2,9 +2,8 @@
 //! progress bar, whether this user sees all jobs, and what jobs held and used of GPUs. Changes and judges nothing.
 #![forbid(unsafe_code)]
 
-pub mod held;
 pub mod hours;
 pub mod privacy;
-pub mod progress;
+mod progress;
 pub mod stream;
 pub mod usage;

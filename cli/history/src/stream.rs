@@ -9,6 +9,25 @@ use gpushare_slurm_run::{self as slurm, ProgramError};
 use gpushare_slurm_text::Question;
 use gpushare_slurm_text::job::TIMES;
 
+use crate::progress::Progress;
+
+/// Lets `read` ask for each day of the period, so that neither slurmdbd nor sacct needs memory for a month, and say how
+/// many jobs it has seen. Returns how many lines can't be read.
+///
+/// # Errors
+/// Those of `read`.
+pub fn days<E>(
+    period: Period,
+    mut read: impl FnMut(Period, &mut dyn FnMut(u64)) -> Result<u64, E>,
+) -> Result<u64, E> {
+    let (mut progress, mut unread) = (Progress::start(), 0);
+    let days: Vec<Period> = period.days().collect();
+    for (done, day) in (0..).zip(&days) {
+        unread += read(*day, &mut |jobs| progress.at(done, days.len() as u64, jobs))?;
+    }
+    Ok(unread)
+}
+
 /// Asks once about this period, with further options, and lets `read` have the output. There is no time limit: slurmdbd
 /// may need long for a long answer.
 ///

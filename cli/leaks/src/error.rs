@@ -1,8 +1,5 @@
 //! Why there is no report.
 
-use std::io;
-use std::path::PathBuf;
-
 use gpushare::config::LoadError;
 use gpushare_slurm_text::sacct::SacctError;
 
@@ -19,20 +16,16 @@ gpushare::errors! {
     #[derive(Debug)]
     pub enum LeaksError {
         NoSacct(error: ProgramError) =>
-            "{error}; run it where Slurm's commands are, or elsewhere with --from";
-        Exists(path: PathBuf) => "{} exists already; name another file", path.display();
-        NoDump(path: PathBuf) => "{} was not written by 'gpushare leaks --dump'", path.display();
+            "{error}; run it where Slurm's commands are";
         NoJobs(period: Period) =>
             "accounting has no job that ran from {} to {}, so nothing shows whether a limit was exceeded: choose \
              --start and --end. Perhaps slurmdbd has purged these jobs", text(period.start), text(period.end);
         NoGpus =>
             "accounting has jobs that requested GPUs, but no GPU of any job: AccountingStorageTRES didn't have \
              gres/gpu when they ran";
-        NotWhole(why: Box<LeaksError>) => "the file is incomplete: {why}";
-        NoCount => "it has no number of jobs";
         Plot(error: PlotError) => "the plot: {error}";
     } from {
-        Read(io::Error), Sacct(SacctError), File(FileError), Program(ProgramError), Period(PeriodError),
+        Sacct(SacctError), File(FileError), Program(ProgramError), Period(PeriodError),
         Release(ReleaseError), Load(LoadError), Privacy(PrivacyError), Settings(NoSettings)
     }
 }

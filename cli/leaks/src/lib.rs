@@ -6,14 +6,13 @@
 //! instead of guessing (`nodes`).
 #![forbid(unsafe_code)]
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::rc::Rc;
 
 use clap::{Args, ValueEnum, ValueHint};
 use gpushare::submit::policy::Policy;
 
 mod collect;
-mod dump;
 mod error;
 mod form;
 mod history;
@@ -53,12 +52,6 @@ pub struct Arguments {
     /// Until when [default: now]
     #[arg(long, short = 'E', value_name = "TIME")]
     end: Option<String>,
-    /// Also write everything that it reads to a new file, for --from
-    #[arg(long, value_name = "FILE", conflicts_with = "from", value_hint = ValueHint::FilePath)]
-    dump: Option<PathBuf>,
-    /// Read such a file instead of asking Slurm
-    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
-    from: Option<PathBuf>,
     /// The rules to check requests by [default: those in use, or the defaults]
     #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath)]
     conf: Option<PathBuf>,
@@ -94,10 +87,10 @@ enum Csv {
 /// # Errors
 /// There is no report; why.
 pub fn run(arguments: &Arguments) -> Result<Answer, LeaksError> {
-    let report = match &arguments.from {
-        Some(path) => from_file(arguments, path)?,
-        None => from_slurm(arguments)?,
-    };
+    let period =
+        Period::parse(arguments.start.as_deref(), arguments.end.as_deref(), gpushare_period::now(), DAYS)?;
+    let policy = local::policy(arguments.conf.as_deref())?;
+    let report = summed(&Facts::ask()?, period, policy, |show| history::read(period, show))?;
     if let Some(path) = &arguments.plot {
         let (svg, left) = plot::svg(&report).map_err(LeaksError::Plot)?;
         write_file(path, &svg)?;
@@ -113,27 +106,6 @@ pub fn run(arguments: &Arguments) -> Result<Answer, LeaksError> {
         None => text::lines(&report),
     };
     Ok(Answer { text, status: u8::from(report.is_over()) })
-}
-
-fn from_slurm(arguments: &Arguments) -> Result<Report, LeaksError> {
-    let period =
-        Period::parse(arguments.start.as_deref(), arguments.end.as_deref(), gpushare_period::now(), DAYS)?;
-    let policy = local::policy(arguments.conf.as_deref())?;
-    let facts = Facts::ask(period)?;
-    summed(&facts, period, policy, |show| history::live(&facts, arguments.dump.as_deref(), show))
-}
-
-fn from_file(arguments: &Arguments, path: &Path) -> Result<Report, LeaksError> {
-    let mut reader = dump::Reader::open(path)?;
-    let facts = std::mem::take(&mut reader.facts);
-    let period =
-        facts.period.within(arguments.start.as_deref(), arguments.end.as_deref(), facts.period.end)?;
-    // This machine's rules don't apply to that cluster.
-    let policy = match arguments.conf.as_deref() {
-        Some(path) => local::policy(Some(path))?,
-        None => Policy::default(),
-    };
-    summed(&facts, period, policy, |show| history::saved(reader, show))
 }
 
 fn summed(

@@ -5,7 +5,6 @@ use std::path::Path;
 use super::LeaksError;
 use gpushare_history::privacy;
 use gpushare_judge::past::Tables;
-use gpushare_period::Period;
 use gpushare_slurm_run::file::{ConfFile, NoSettings};
 use gpushare_slurm_run::{self as slurm, ProgramError, run};
 use gpushare_slurm_text::version::Release;
@@ -19,7 +18,6 @@ pub struct Facts {
     pub tables: Tables,
     /// The nodes: from scontrol, otherwise from slurm.conf.
     pub nodes: String,
-    pub period: Period,
     pub remarks: Remarks,
 }
 
@@ -31,14 +29,14 @@ impl Facts {
     ///
     /// # Errors
     /// The commands are not here, slurmdbd doesn't answer, or it doesn't show everything.
-    pub fn ask(period: Period) -> Result<Facts, LeaksError> {
+    pub fn ask() -> Result<Facts, LeaksError> {
         let version = run::ask("sacct", &["--version"]).map_err(LeaksError::NoSacct)?;
         let release = Release::parse(&version)?;
         let (cluster, [partitions, nodes], mut remarks) =
             of_slurmctld().or_else(|asked| of_the_file(&slurm::conf(), asked))?;
         remarks.extend(privacy::of_this_user(release, &privacy::OF_JOBS)?);
         let tables = Tables { partitions: partitions.into_bytes(), ..Tables::ask(None, &cluster)? };
-        Ok(Facts { version, cluster, tables, nodes, period, remarks })
+        Ok(Facts { version, cluster, tables, nodes, remarks })
     }
 }
 

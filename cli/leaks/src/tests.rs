@@ -36,7 +36,6 @@ fn facts() -> Facts {
         cluster: "lab".to_owned(),
         tables: tables(),
         nodes: NODES.to_owned(),
-        period: PERIOD,
         remarks: Vec::new(),
     }
 }
@@ -46,13 +45,8 @@ fn report(records: &str) -> Report {
 }
 
 fn summed_of(facts: &Facts, records: &str, count: u64) -> Result<Report, LeaksError> {
-    let read = |show: &mut dyn FnMut(&sacct::Job)| {
-        sacct::read(&mut records.as_bytes(), b"@", None, |job, _| {
-            show(job);
-            Ok(())
-        })
-        .map(|unread| (count, unread))
-    };
+    let read =
+        |show: &mut dyn FnMut(&sacct::Job)| Ok((count, sacct::read(&mut records.as_bytes(), b"@", show)?));
     summed(facts, PERIOD, Policy::default(), read)
 }
 

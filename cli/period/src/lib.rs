@@ -25,7 +25,6 @@ gpushare::errors! {
             "'{}' is not a time; write 2026-10-31, 2026-10-31T12:00, now or now-30days", text.escape_debug();
         Empty(period: Period) =>
             "--start, {}, is not before --end, {}", text(period.start), text(period.end);
-        Outside(file: Period) => "the file has jobs from {} to {} only", text(file.start), text(file.end);
     }
 }
 
@@ -44,20 +43,6 @@ impl Period {
             return Err(PeriodError::Empty(period));
         }
         Ok(period)
-    }
-
-    /// Parses a part of this period.
-    ///
-    /// # Errors
-    /// One of the two isn't a time, or is outside.
-    pub fn within(self, start: Option<&str>, end: Option<&str>, now: u32) -> Result<Period, PeriodError> {
-        let zone = TimeZone::system();
-        let of = |given: Option<&str>, else_: u32| given.map_or(Ok(else_), |text| moment(text, now, &zone));
-        let part = Period { start: of(start, self.start)?, end: of(end, self.end)? };
-        if part.start < self.start || part.end > self.end || part.start >= part.end {
-            return Err(PeriodError::Outside(self));
-        }
-        Ok(part)
     }
 
     /// How long it is.
@@ -183,13 +168,5 @@ mod tests {
                 .to_string()
                 .contains("is not before")
         );
-        assert!(
-            whole
-                .within(Some("now-4days"), None, NOON)
-                .unwrap_err()
-                .to_string()
-                .contains("the file has jobs from")
-        );
-        assert_eq!(whole.within(None, None, NOON), Ok(whole));
     }
 }

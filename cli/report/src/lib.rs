@@ -10,9 +10,8 @@ use std::fmt::Display;
 use std::path::PathBuf;
 
 use clap::{Args, ValueHint};
-use gpushare_history::held::{self, HELD, Held};
-use gpushare_history::progress::Progress;
-use gpushare_history::{privacy, stream, usage};
+use gpushare_history::usage::{self, NO_STEPS, Row, USED};
+use gpushare_history::{privacy, stream};
 use gpushare_period::{Period, hours};
 use gpushare_slurm_run::file::ConfFile;
 use gpushare_slurm_run::{self as slurm, ProgramError, run as programs};
@@ -191,38 +190,31 @@ fn told(types: &[String], period: Period, remarks: &mut Vec<String>) -> Result<T
 }
 
 /// Runs sacct once.
-fn ask(day: Period, show: &mut dyn FnMut(&Held)) -> Result<u64, ReportError> {
-    stream::read(HELD, &[], day, |output| {
-        held::read(output, |held| {
-            show(held);
-            Ok(())
-        })
-    })
+fn ask(day: Period, show: &mut dyn FnMut(&Row)) -> Result<u64, ReportError> {
+    stream::read(USED, &[NO_STEPS.to_owned()], day, |output| Ok(usage::read(output, show)?))
 }
 
-/// Asks `ask` for each day of the period, so that neither slurmdbd nor sacct needs memory for a month.
+/// Sums what `ask` shows of each day.
 fn summed(
     database: &Database,
     groups: &[Group],
     types: &[String],
     told: &Told,
     more: More,
-    mut ask: impl FnMut(Period, &mut dyn FnMut(&Held)) -> Result<u64, ReportError>,
+    mut ask: impl FnMut(Period, &mut dyn FnMut(&Row)) -> Result<u64, ReportError>,
 ) -> Result<Report, ReportError> {
     let gpus: BTreeMap<String, u64> =
         told.gpus.iter().map(|(name, used)| (name.clone(), used.count)).collect();
     let mut summer = Summer::new(database, groups, types, &gpus, more.period);
-    let (mut progress, mut unread) = (Progress::start(), 0);
-    let days: Vec<Period> = more.period.days().collect();
-    for (done, day) in (0..).zip(&days) {
-        summer.day(*day);
-        unread += ask(*day, &mut |held| {
-            progress.at(done, days.len() as u64, summer.read);
-            summer.take(held);
+    let unread = stream::days(more.period, |day, seen| {
+        summer.day(day);
+        let unread = ask(day, &mut |row| {
+            seen(summer.read);
+            summer.take(row);
         })?;
         summer.close();
-    }
-    drop(progress);
+        Ok::<u64, ReportError>(unread)
+    })?;
     let mut report = report::of(&summer, database, groups, types, told, more);
     report.remarks.extend(usage::remark(unread));
     Ok(report)

@@ -7,7 +7,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use gpushare_history::held::Held;
+use gpushare_history::usage::Row;
 use gpushare_period::Period;
 use gpushare_qos::config::{ManagedQos, lending as pairs};
 use gpushare_qos::lending;
@@ -154,24 +154,24 @@ impl<'d> Summer<'d> {
     }
 
     /// Takes a run of a job.
-    pub fn take(&mut self, held: &Held) {
-        let Some(begin) = held.start.filter(|_| !held.is_elsewhere) else { return };
+    pub fn take(&mut self, row: &Row) {
+        let Some(begin) = row.start.filter(|_| !row.is_elsewhere()) else { return };
         let is_first = begin >= self.day.start || self.day.start == self.period.start;
         self.read += u64::from(is_first);
-        let (start, end) = (begin.max(self.day.start), held.end.unwrap_or(u32::MAX).min(self.day.end));
+        let (start, end) = (begin.max(self.day.start), row.end.unwrap_or(u32::MAX).min(self.day.end));
         let starts = (self.day.start..self.day.end).contains(&begin);
         if start >= end && !starts {
             return;
         }
-        let counts = self.counts(held.given);
+        let counts = self.counts(row.given);
         if counts.is_empty() {
             return;
         }
-        let place = self.place(held);
+        let place = self.place(row);
         let groups = self.places.get(place).map(|place| place.groups.clone()).unwrap_or_default();
         if starts {
             self.started += 1;
-            let wait = held.eligible.map_or(0, |eligible| begin.saturating_sub(eligible));
+            let wait = row.eligible.map_or(0, |eligible| begin.saturating_sub(eligible));
             for at in &groups {
                 self.of.get_mut(*at).into_iter().for_each(|of| of.waits.push(wait));
             }
@@ -179,7 +179,7 @@ impl<'d> Summer<'d> {
         if start >= end {
             return;
         }
-        let [user, account] = [held.user, held.account].map(text);
+        let [user, account] = [row.user, row.account].map(text);
         for (gres_type, count) in counts {
             let seconds = u64::from(end - start) * count;
             *self.users.entry((account.clone(), user.clone(), gres_type)).or_default() += seconds;
@@ -238,13 +238,13 @@ impl<'d> Summer<'d> {
         counts
     }
 
-    fn place(&mut self, held: &Held) -> usize {
+    fn place(&mut self, row: &Row) -> usize {
         self.key.clear();
-        self.key.extend([held.qos, b"\0", held.account].concat());
+        self.key.extend([row.qos, b"\0", row.account].concat());
         if let Some(found) = self.by_place.get(&self.key) {
             return *found;
         }
-        let [qos, account] = [held.qos, held.account].map(text);
+        let [qos, account] = [row.qos, row.account].map(text);
         let counts = |group: &Group| match group.of {
             Of::Qos => {
                 [Some(&group.name), group.burst.as_ref()].into_iter().flatten().any(|name| *name == qos)

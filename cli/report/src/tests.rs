@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use gpushare_history::held::Held;
+use gpushare_history::usage;
 use gpushare_period::Period;
 use gpushare_qos::config::value::Value;
 use gpushare_qos::state::Qos;
@@ -110,7 +110,7 @@ fn report_beside(jobs: &[Job], period: Period, named: &[&str], more_rows: &[Row]
             if *start >= day.end || *end < day.start {
                 continue;
             }
-            show(&Held {
+            show(&usage::Row {
                 user: user.as_bytes(),
                 account: account.as_bytes(),
                 qos: qos.as_bytes(),
@@ -118,7 +118,7 @@ fn report_beside(jobs: &[Job], period: Period, named: &[&str], more_rows: &[Row]
                 eligible: Some(*eligible),
                 start: Some(*start),
                 end: Some(*end),
-                is_elsewhere: false,
+                ..usage::Row::default()
             });
         }
         Ok::<u64, ReportError>(0)

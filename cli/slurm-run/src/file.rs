@@ -40,7 +40,7 @@ impl ConfFile {
     /// The file itself can't be read.
     pub fn read(path: &Path) -> io::Result<ConfFile> {
         let mut found = ConfFile::default();
-        found.add(path, DEPTH)?;
+        found.add(path, path, DEPTH)?;
         Ok(found)
     }
 
@@ -61,14 +61,16 @@ impl ConfFile {
         ConfFile::read_whole(path).map_err(|read| NoSettings::Neither(asked, read))
     }
 
-    fn add(&mut self, path: &Path, depth: usize) -> io::Result<()> {
+    fn add(&mut self, top: &Path, path: &Path, depth: usize) -> io::Result<()> {
         let text = fs::read_to_string(path)?;
         self.files.push(path.to_owned());
         for (_, line) in logical_lines(&text) {
             match include(&line) {
                 Some(name) if depth > 0 => {
-                    let path = path.with_file_name(name);
-                    if let Err(error) = self.add(&path, depth - 1).map_err(FileError::of(&path)) {
+                    // 24.11 and 26.05 look beside the first file, 22.05 beside the one that includes it.
+                    let beside = [top, path].map(|file| file.with_file_name(&name));
+                    let path = beside.iter().find(|path| path.exists()).unwrap_or(&beside[0]);
+                    if let Err(error) = self.add(top, path, depth - 1).map_err(FileError::of(path)) {
                         self.unread.get_or_insert(error);
                     }
                 }
@@ -113,5 +115,12 @@ mod tests {
         fs::write(path("b.conf"), "Include b.conf\n").unwrap();
         assert_eq!(ConfFile::read(&path("a.conf")).unwrap().files.len(), 1 + DEPTH);
         assert!(ConfFile::read(&path("gone.conf")).is_err());
+        fs::create_dir(path("sub")).unwrap();
+        fs::write(path("a.conf"), "Include sub/c.conf\n").unwrap();
+        fs::write(path("sub/d.conf"), "").unwrap();
+        for (name, file) in [("sub/d.conf", "sub/d.conf"), ("d.conf", "sub/d.conf"), ("b.conf", "b.conf")] {
+            fs::write(path("sub/c.conf"), format!("Include {name}\n")).unwrap();
+            assert_eq!(ConfFile::read(&path("a.conf")).unwrap().files[2], path(file), "{name}");
+        }
     }
 }

@@ -25,7 +25,6 @@ gpushare::errors! {
     pub enum SacctError {
         NoRecord(text: Vec<u8>) =>
             "sacct printed a line that is not a job record: '{}'", text.escape_ascii();
-        NoEnd => "its end is missing";
     } from {
         Read(io::Error)
     }
@@ -138,33 +137,27 @@ fn times(text: &[u8], delimiter: &[u8]) -> usize {
     text.windows(delimiter.len().max(1)).filter(|found| *found == delimiter).count()
 }
 
-/// Shows each record, with its text. `last` is the line that must follow the last record, if there must be one. An
-/// account's name may have several lines, too. Returns how many records can't be read.
+/// Shows each record. An account's name may have several lines, too. Returns how many records can't be read.
 ///
 /// # Errors
-/// No record can be read, the last line is missing, or `show` fails.
-pub fn read<E: From<SacctError>>(
-    from: &mut dyn BufRead,
-    delimiter: &[u8],
-    last: Option<&[u8]>,
-    mut show: impl FnMut(&Job, &[u8]) -> Result<(), E>,
-) -> Result<u64, E> {
+/// No record can be read.
+pub fn read(from: &mut dyn BufRead, delimiter: &[u8], mut show: impl FnMut(&Job)) -> Result<u64, SacctError> {
     let (mut record, mut line) = (Vec::new(), Vec::new());
     let (mut is_any_read, mut wrong, mut unread) = (false, None, 0);
     loop {
         line.clear();
-        let read = from.read_until(b'\n', &mut line).map_err(SacctError::Read)?;
+        let read = from.read_until(b'\n', &mut line)?;
         if line.last() == Some(&b'\n') {
             line.pop();
         }
-        let over = read == 0 || last.is_some_and(|last| line == last);
+        let over = read == 0;
         let begins = match times(&line, delimiter) {
             0 => false,
             count => count + 1 >= FIELDS || record.is_empty() || times(&record, delimiter) + 1 >= FIELDS,
         };
         if (over || begins) && !record.is_empty() {
             if let Some(job) = Job::of(&record, delimiter) {
-                show(&job, &record)?;
+                show(&job);
                 is_any_read = true;
             } else {
                 unread += 1;
@@ -173,10 +166,9 @@ pub fn read<E: From<SacctError>>(
             record.clear();
         }
         match over {
-            true if read == 0 && last.is_some() => return Err(SacctError::NoEnd.into()),
             true => {
                 let nothing = wrong.filter(|_| !is_any_read).map(SacctError::NoRecord);
-                return nothing.map_or(Ok(unread), |error| Err(error.into()));
+                return nothing.map_or(Ok(unread), Err);
             }
             false if begins => std::mem::swap(&mut record, &mut line),
             // A further line of a command line. A line before the first record belongs to no job.
@@ -203,10 +195,9 @@ mod tests {
 
     fn all(text: &str) -> Result<Vec<Shown>, SacctError> {
         let mut found = Vec::new();
-        read(&mut text.as_bytes(), b"@", None, |job, _| {
+        read(&mut text.as_bytes(), b"@", |job| {
             let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
             found.push((text(job.user), job.start, job.end, text(job.line)));
-            Ok::<(), SacctError>(())
         })?;
         Ok(found)
     }
@@ -224,26 +215,15 @@ mod tests {
     fn a_line_break_in_an_accounts_name_is_part_of_it_and_other_lines_are_counted() {
         let (two, broken) = (TWO.replace("acct", "a\nb"), "3@carol@a\n");
         let mut found = Vec::new();
-        let mut show = |job: &Job, _: &[u8]| {
-            found.push(String::from_utf8_lossy(job.account).into_owned());
-            Ok::<(), SacctError>(())
-        };
+        let show = |job: &Job| found.push(String::from_utf8_lossy(job.account).into_owned());
         let text = format!("{two}{ONE}{broken}{ONE}{two}{broken}");
-        assert_eq!(read(&mut text.as_bytes(), b"@", None, &mut show).unwrap(), 2);
+        assert_eq!(read(&mut text.as_bytes(), b"@", show).unwrap(), 2);
         assert_eq!(found, ["a\nb", "acct", "acct", "a\nb"]);
     }
 
     #[test]
     fn what_is_no_record_is_said() {
         assert!(all("slurmdbd@down\n").unwrap_err().to_string().contains("'slurmdbd@down'"));
-    }
-
-    #[test]
-    fn a_file_without_its_end_is_not_taken_for_whole() {
-        let nothing = |_: &Job, _: &[u8]| Ok::<(), SacctError>(());
-        let whole = format!("{TWO}end\n");
-        assert!(read(&mut whole.as_bytes(), b"@", Some(b"end"), nothing).is_ok());
-        assert!(read(&mut TWO.as_bytes(), b"@", Some(b"end"), nothing).is_err());
     }
 
     #[test]

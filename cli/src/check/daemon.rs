@@ -24,6 +24,8 @@ const LAST_TO_READ_AGAIN: (u8, u8) = (23, 10);
 /// A running slurmd.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Running {
+    /// Its number.
+    pub pid: u32,
     /// How long after the machine's boot it was started.
     since_boot: Duration,
 }
@@ -35,18 +37,20 @@ pub fn running(proc: &Path, node: &str) -> Option<Running> {
     // A child of a slurmd isn't the daemon. While slurmd restarts itself there are two.
     let is_child = |stat: &proc::Stat| found.iter().any(|(pid, ..)| *pid == stat.parent);
     let daemons = found.iter().filter(|(_, stat, _)| !is_child(stat));
-    daemons.map(|(_, stat, _)| stat.start).max().map(since_boot)
+    daemons.max_by_key(|(_, stat, _)| stat.start).map(|(pid, stat, _)| Running::of(*pid, stat))
 }
 
 /// The slurmctld of a PID file.
 pub fn slurmctld(pid_file: &str, proc: &Path) -> Option<Running> {
     let pid = std::fs::read_to_string(pid_file).ok()?.trim().parse().ok()?;
     let stat = proc::stat(proc, pid).ok()??;
-    stat.name.starts_with(b"slurmctld").then(|| since_boot(stat.start))
+    stat.name.starts_with(b"slurmctld").then(|| Running::of(pid, &stat))
 }
 
-fn since_boot(ticks: u64) -> Running {
-    Running { since_boot: Duration::from_millis(ticks.saturating_mul(1000 / TICKS)) }
+impl Running {
+    fn of(pid: u32, stat: &proc::Stat) -> Running {
+        Running { pid, since_boot: Duration::from_millis(stat.start.saturating_mul(1000 / TICKS)) }
+    }
 }
 
 /// Whether slurmds of other nodes run on this machine too. Returns nothing if none does.
@@ -204,7 +208,7 @@ pub fn after_others(findings: &mut [Finding]) {
     let first = first.join(", ");
     for finding in findings.iter_mut().filter(|finding| finding.about == ABOUT && !first.is_empty()) {
         if let Status::Wrong(fix) = &mut finding.status {
-            *fix = format!("first what is WRONG about {first}; then {fix}");
+            *fix = std::mem::take(fix).after(format!("first what is WRONG about {first}; then "));
         }
     }
 }
@@ -255,8 +259,8 @@ mod tests {
             (vec![(7, "slurmd", 'S', 1, 50, "slurmd"), (9, "slurmd-wlm", 'S', 1, 90, "slurmd")], Some(90)),
         ] {
             let dir = proc_with(&processes);
-            let expected = expected.map(|ticks| Running { since_boot: Duration::from_millis(ticks * 10) });
-            assert_eq!(running(dir.path(), "n1"), expected, "{processes:?}");
+            let found = running(dir.path(), "n1").map(|running| running.since_boot);
+            assert_eq!(found, expected.map(|ticks| Duration::from_millis(ticks * 10)), "{processes:?}");
         }
     }
 
@@ -288,7 +292,7 @@ mod tests {
     #[test]
     fn this_process_was_started_before_now_and_a_file_after_it() {
         let own = proc::stat(Path::new("/proc"), std::process::id()).unwrap().unwrap();
-        let running = Running { since_boot: Duration::from_millis(own.start * 10) };
+        let running = Running::of(std::process::id(), &own);
         let started = started(running, Path::new("/proc")).unwrap();
         assert!(started <= SystemTime::now());
         let file = tempfile::NamedTempFile::new().unwrap();

@@ -19,6 +19,7 @@ use gpushare_node::gpu::foreign::Foreign;
 use gpushare_node::gpu::{Gpu, Inventory, Roots};
 
 use super::finding::Finding;
+use crate::requirements::{hierarchy, mounts};
 use gpushare_terminal::FileError;
 
 const ABOUT: &str = "fence";
@@ -39,7 +40,7 @@ pub fn finding(config: &NodeConfig, gpus: &Inventory, plugin: &str, is_root: boo
     if !is_root {
         return Finding::unknown(ABOUT, "only root can try it");
     }
-    let mountinfo = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+    let mountinfo = mounts();
     let hierarchy = hierarchy(plugin, &mountinfo);
     let Some(mount) = mount_point(hierarchy, &mountinfo) else {
         let said = format!("it can't be tried: cgroup {} is not mounted here", word(hierarchy));
@@ -88,18 +89,6 @@ fn wrong(said: String) -> Finding {
 
 fn word(hierarchy: Hierarchy) -> &'static str {
     if hierarchy == Hierarchy::Unified { "v2" } else { "v1" }
-}
-
-/// Chooses as Slurm does: cgroup.conf's value, or otherwise what is mounted at the usual place (`autodetect`).
-fn hierarchy(plugin: &str, mountinfo: &str) -> Hierarchy {
-    let usual =
-        mount_point(Hierarchy::Unified, mountinfo).is_some_and(|point| point == Path::new("/sys/fs/cgroup"));
-    match plugin {
-        "cgroup/v1" => Hierarchy::Devices,
-        "cgroup/v2" => Hierarchy::Unified,
-        _ if usual => Hierarchy::Unified,
-        _ => Hierarchy::Devices,
-    }
 }
 
 /// Removes the leftovers of killed checks. A cgroup in use can't be removed.
@@ -222,22 +211,6 @@ mod tests {
             assert_eq!(read(&written(access)), Some(access));
         }
         assert_eq!(read("no"), None);
-    }
-
-    #[test]
-    fn the_cgroup_is_of_the_version_that_slurm_uses() {
-        let pure = "1 0 0:1 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n";
-        let hybrid = "1 0 0:1 / /sys/fs/cgroup/devices rw - cgroup cgroup rw,devices\n\
-                      2 0 0:2 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw\n";
-        for (plugin, mounts, v2) in [
-            ("", pure, true),
-            ("autodetect", pure, true),
-            ("autodetect", hybrid, false),
-            ("cgroup/v1", pure, false),
-            ("cgroup/v2", hybrid, true),
-        ] {
-            assert_eq!(hierarchy(plugin, mounts) == Hierarchy::Unified, v2, "{plugin} {mounts}");
-        }
     }
 
     #[test]

@@ -7,7 +7,7 @@ use gpushare_terminal::clean;
 use gpushare_terminal::columns::{Line, Look};
 use rustix::termios::tcgetwinsize;
 
-use crate::slurm::SENT;
+use super::fix::Fix;
 use crate::status::colours;
 
 /// One line of the answer.
@@ -27,7 +27,7 @@ pub enum Status {
     /// It is right.
     Ok,
     /// It is wrong; how to fix it.
-    Wrong(String),
+    Wrong(Fix),
     /// That can't be determined here; `said` has the reason.
     Unknown,
 }
@@ -39,31 +39,8 @@ impl Finding {
     }
 
     /// Something is wrong, and how to fix it.
-    pub fn wrong(about: &'static str, said: impl Into<String>, fix: impl Into<String>) -> Finding {
+    pub fn wrong(about: &'static str, said: impl Into<String>, fix: impl Into<Fix>) -> Finding {
         Finding { about, said: said.into(), status: Status::Wrong(fix.into()) }
-    }
-
-    /// The same finding with another fix, if it is wrong.
-    pub fn fixed_by(self, fix: String) -> Finding {
-        let status = if matches!(self.status, Status::Wrong(_)) { Status::Wrong(fix) } else { self.status };
-        Finding { status, ..self }
-    }
-
-    /// Names the place where slurmctld reads a file that it has sent to this machine.
-    pub fn fixed_at_its_source(&mut self) {
-        let sent = format!("{SENT}/");
-        if let Status::Wrong(fix) = &mut self.status
-            && fix.contains(&sent)
-        {
-            let (what, then) = fix.split_once("; then ").unwrap_or((fix, ""));
-            let what = what.replace(&sent, "the controller's ").replace(" on compute nodes", "");
-            *fix = match then {
-                "" => format!("{what}; then scontrol reconfigure"),
-                // It would do what must wait; slurmd fetches the file when it starts.
-                _ if then.starts_with("when the node is drained") => format!("{what}; then {then}"),
-                _ => format!("{what}; then scontrol reconfigure, then {then}"),
-            };
-        }
     }
 
     /// It can't be determined here.
@@ -95,8 +72,8 @@ pub fn lines(findings: &[Finding], form: Form) -> String {
     };
     for kind in shown {
         for Finding { about, said, status } in findings.iter().filter(|one| word(&one.status) == *kind) {
-            let fix = if let Status::Wrong(fix) = status { Some(fix.as_str()) } else { None };
-            text += &form.row("", kind, (about, width), said, fix);
+            let fix = if let Status::Wrong(fix) = status { Some(fix.to_string()) } else { None };
+            text += &form.row("", kind, (about, width), said, fix.as_deref());
         }
     }
     let count = |wanted: &str| findings.iter().filter(|finding| word(&finding.status) == wanted).count();
@@ -212,38 +189,7 @@ pub fn drop_right(findings: &mut Vec<Finding>, about: &str) {
 mod tests {
     use super::*;
     use crate::check::fleet::Line;
-    use crate::check::node::SHRINKS;
     use serde_json::{Value, json};
-
-    #[test]
-    fn a_file_that_slurmctld_sent_is_mended_on_the_controller() {
-        for (fix, mended) in [
-            (
-                "/etc/slurm/a.conf: K=yes; then restart slurmd",
-                "/etc/slurm/a.conf: K=yes; then restart slurmd",
-            ),
-            (
-                "/run/slurm/conf/a.conf: K=yes; then restart slurmd",
-                "the controller's a.conf: K=yes; then scontrol reconfigure, then restart slurmd",
-            ),
-            (
-                "/run/slurm/conf/a.conf on compute nodes: required x",
-                "the controller's a.conf: required x; then scontrol reconfigure",
-            ),
-            (
-                &format!(
-                    "slurm.conf: Gres= with 3 gpu, and /run/slurm/conf/a.conf: the same; then {SHRINKS}"
-                ),
-                &format!(
-                    "slurm.conf: Gres= with 3 gpu, and the controller's a.conf: the same; then {SHRINKS}"
-                ),
-            ),
-        ] {
-            let mut finding = Finding::wrong("a.conf", "K=no", fix);
-            finding.fixed_at_its_source();
-            assert_eq!(finding.status, Status::Wrong(mended.to_owned()));
-        }
-    }
 
     #[test]
     fn what_is_wrong_and_only_that_has_a_fix() {

@@ -34,7 +34,7 @@ impl Line {
         let Finding { about, said, status } = finding;
         let (status, fix) = match status {
             Status::Ok => ("ok", None),
-            Status::Wrong(fix) => ("wrong", Some(fix.clone())),
+            Status::Wrong(fix) => ("wrong", Some(fix.to_string())),
             Status::Unknown => ("unknown", None),
         };
         Line { about: (*about).to_owned(), status: status.to_owned(), said: said.clone(), fix }

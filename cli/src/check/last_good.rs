@@ -124,7 +124,7 @@ mod tests {
         Some(match status {
             Status::Ok => ('k', clean(said), String::new()),
             Status::Unknown => ('?', clean(said), String::new()),
-            Status::Wrong(fix) => ('W', clean(said), clean(fix)),
+            Status::Wrong(fix) => ('W', clean(said), clean(fix.to_string())),
         })
     }
 

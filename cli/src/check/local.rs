@@ -9,14 +9,15 @@ use gpushare_machine::config::Config;
 use gpushare_node::config::{NodeConfig, Placement, gpu_files};
 
 use super::cluster::setting;
-use super::finding::Finding;
-use super::node::{GROWS, SHRINKS};
+use super::finding::{Finding, Status};
+use super::fix::{Fix, Then};
 use crate::requirements::{self, File};
 use crate::slurm::file::ConfFile;
 use crate::slurm::{Settings, Slurm};
 
 /// What must be right before a slurmd starts with other fixes.
 pub const CGROUP_PLUGIN: &str = "CgroupPlugin";
+const HERE: &str = "restart slurmd on this node";
 
 /// Checks what must be in cgroup.conf, by this node's file.
 pub fn cgroup(config: &Config, slurm: &Slurm, path: &Path, node: &str) -> Vec<Finding> {
@@ -30,15 +31,12 @@ pub fn cgroup(config: &Config, slurm: &Slurm, path: &Path, node: &str) -> Vec<Fi
     let judged = requirements.iter().filter(|requirement| requirement.file == File::Cgroup);
     // `scontrol show config` shows nothing of a cgroup.conf with it.
     let disabled = own.has("CgroupPlugin", "disabled") && config.of_node(node).placement != Placement::Off;
+    let shown = path.display();
+    let fix = |line: &str| Fix::file(path, line).then(Then::Restart(format!("restart slurmd on {node}")));
     let disabled = disabled.then(|| {
-        Finding::wrong(
-            CGROUP_PLUGIN,
-            format!(
-                "{}: 'disabled': no job can be fenced, and slurmd ends if slurm.conf needs cgroups",
-                path.display()
-            ),
-            format!("{}: CgroupPlugin=autodetect; then restart slurmd on {node}", path.display()),
-        )
+        let said =
+            format!("{shown}: 'disabled': no job can be fenced, and slurmd ends if slurm.conf needs cgroups");
+        Finding::wrong(CGROUP_PLUGIN, said, fix("CgroupPlugin=autodetect"))
     });
     disabled
         .into_iter()
@@ -46,12 +44,11 @@ pub fn cgroup(config: &Config, slurm: &Slurm, path: &Path, node: &str) -> Vec<Fi
             let value = plain(own.get(requirement.key));
             let mut finding =
                 setting(requirement, &Settings::of(std::iter::once((requirement.key, value.as_str()))));
-            finding.said = format!("{}: {}", path.display(), finding.said);
-            finding.fixed_by(format!(
-                "{}: {}=yes; then restart slurmd on {node}",
-                path.display(),
-                requirement.key
-            ))
+            finding.said = format!("{shown}: {}", finding.said);
+            if let Status::Wrong(advice) = &mut finding.status {
+                *advice = fix(&format!("{}=yes", requirement.key));
+            }
+            finding
         }))
         .collect()
 }
@@ -61,6 +58,8 @@ pub fn cgroup(config: &Config, slurm: &Slurm, path: &Path, node: &str) -> Vec<Fi
 pub struct OwnGres {
     /// How many GPUs; `None` if slurmd finds them itself, or the file names none.
     gpus: Option<u64>,
+    /// The same by type; without one it is empty.
+    types: Vec<(String, u64)>,
     /// The lines of the share's GRES.
     shares: Vec<Share>,
     /// What slurm.conf says.
@@ -99,7 +98,9 @@ impl OwnGres {
                 .map(|(.., count)| count);
             match get("Name") {
                 Some(name) if name.eq_ignore_ascii_case("gpu") => {
-                    *found.gpus.get_or_insert(0) += files.or(count).unwrap_or(1);
+                    let count = files.or(count).unwrap_or(1);
+                    *found.gpus.get_or_insert(0) += count;
+                    found.types.push((get("Type").unwrap_or_default().to_owned(), count));
                 }
                 Some(name) if name.eq_ignore_ascii_case(share) => {
                     let flags = get("Flags").unwrap_or_default();
@@ -114,6 +115,31 @@ impl OwnGres {
             found.gpus = None;
         }
         found
+    }
+}
+
+impl OwnGres {
+    /// As many GPUs as in slurm.conf, but not those of its types: slurmd then has no device for some, and slurmctld
+    /// drains the node ("count reported lower than configured"). With mps or shard slurmd ends.
+    fn untyped(&self, path: &Path) -> Option<Finding> {
+        self.gpus.filter(|gpus| *gpus == sum(&self.promised, "gpu"))?;
+        let of = |wanted: &str| -> u64 {
+            self.types
+                .iter()
+                .filter(|(name, _)| name.eq_ignore_ascii_case(wanted))
+                .map(|(_, count)| count)
+                .sum()
+        };
+        let typed = self.promised.iter().filter(|(name, ..)| name == "gpu");
+        let mut typed = typed.filter_map(|(_, gres_type, count)| Some((gres_type.as_deref()?, *count)));
+        let (gres_type, count) = typed.find(|(gres_type, count)| of(gres_type) < *count)?;
+        let said = format!(
+            "{} has {} gpu of type {gres_type} for this node, but its Gres= in slurm.conf has {count}",
+            path.display(),
+            of(gres_type)
+        );
+        let fix = Fix::file(path, format!("Type={gres_type} in the lines of {count} gpu"));
+        Some(Finding::wrong("gres.conf", said, fix.then(Then::Restart(HERE.into()))))
     }
 }
 
@@ -146,28 +172,27 @@ pub fn gres(config: &NodeConfig, own: &OwnGres, gres: &[NodeGres], path: &Path, 
     let about = "gres.conf";
     let shown = path.display();
     let share = config.share_gres.as_str();
-    let mut findings = Vec::new();
+    let mut findings: Vec<Finding> = own.untyped(path).into_iter().collect();
+    let own_gpus = own.gpus.filter(|_| findings.is_empty());
     let shares: Option<u64> = own.shares.iter().map(|share| share.count).sum();
     let shares = shares.filter(|_| !own.shares.is_empty());
-    for (name, here) in [("gpu", own.gpus), (share, shares)] {
+    for (name, here) in [("gpu", own_gpus), (share, shares)] {
         let there = sum(gres, name);
         if let Some(here) = here.filter(|here| *here != there) {
             // Where slurmctld hasn't read slurm.conf yet, its number isn't the right one; but it decides which order
             // drains nothing.
             let order = match sum(&own.promised, name) {
-                agreed if agreed == there => "restart slurmd on this node",
-                _ if here < there => SHRINKS,
-                _ => GROWS,
+                agreed if agreed == there => Then::Restart(HERE.into()),
+                _ if here < there => Then::Shrinks,
+                _ => Then::Grows,
             };
-            let fix = if name == "gpu" && there > u64::try_from(gpus).unwrap_or(u64::MAX) {
-                format!(
-                    "slurm.conf: Gres= of this node with {gpus} gpu, and {shown}: the same; then {SHRINKS}"
-                )
+            let (change, order) = if name == "gpu" && there > u64::try_from(gpus).unwrap_or(u64::MAX) {
+                (format!("{gpus} gpu for this node, and its Gres= in slurm.conf the same"), Then::Shrinks)
             } else {
-                format!("{shown}: as many {name} as Gres= of this node in slurm.conf has; then {order}")
+                (format!("as many {name} as Gres= of this node in slurm.conf has"), order)
             };
             let said = format!("{shown} has {here} {name} for this node, but slurmctld counts {there}");
-            findings.push(Finding::wrong(about, said, fix));
+            findings.push(Finding::wrong(about, said, Fix::file(path, change).then(order)));
         }
     }
     let needs_all =
@@ -177,7 +202,8 @@ pub fn gres(config: &NodeConfig, own: &OwnGres, gres: &[NodeGres], path: &Path, 
             about,
             format!("{shown} has no Flags=all_sharing for {share}: Slurm gives shares on one GPU of this node at a \
                      time"),
-            format!("{shown}: Flags=all_sharing in each line with Name={share}; then restart slurmd on this node"),
+            Fix::file(path, format!("Flags=all_sharing in each line with Name={share}"))
+                .then(Then::Restart(HERE.into())),
         ));
     }
     if findings.is_empty() {
@@ -189,7 +215,6 @@ pub fn gres(config: &NodeConfig, own: &OwnGres, gres: &[NodeGres], path: &Path, 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::check::finding::Status;
 
     fn conf(text: &str) -> ConfFile {
         ConfFile { files: Vec::new(), lines: text.lines().map(str::to_owned).collect(), unread: None }
@@ -256,22 +281,59 @@ mod tests {
     }
 
     #[test]
+    fn gpus_of_a_type_need_lines_with_the_type() {
+        let config = Config::parse("# none").unwrap().of_node("n1").clone();
+        let file = "File=/dev/nvidia";
+        for (gres_conf, gres, said) in [
+            (format!("Name=gpu {file}[0-3]"), "gpu:a40:4", Some("has 0 gpu of type a40 ")),
+            (
+                format!("Name=gpu Type=a40 {file}[0-1]\nName=gpu {file}[2-3]"),
+                "gpu:a40:4",
+                Some("has 2 gpu of type a40 "),
+            ),
+            (
+                format!("Name=gpu Type=a40 {file}[0-3]"),
+                "gpu:a40:2,gpu:h100:2",
+                Some("has 0 gpu of type h100 "),
+            ),
+            (format!("Name=gpu Type=A40 {file}[0-3]"), "gpu:a40:4", None),
+            (format!("Name=gpu Type=a40 {file}[0-3]"), "gpu:4", None),
+            ("AutoDetect=nvml\nName=gpu".to_owned(), "gpu:a40:4", None),
+            (String::new(), "gpu:a40:4", None),
+        ] {
+            let slurm_conf = conf(&format!("NodeName=n1 Gres={gres}"));
+            let own = OwnGres::of((&conf(&gres_conf), &slurm_conf), "n1", "mps");
+            // slurmctld may count what is in slurm.conf, or what slurmd said.
+            let counted: &[_] = if said.is_none() { &[gres] } else { &[gres, "gpu:a40:2"] };
+            for counted in counted {
+                let found = super::gres(&config, &own, &gres::read(counted), Path::new("gres.conf"), 4);
+                let [finding] = found.as_slice() else { panic!("{found:?}") };
+                assert_eq!(finding.status == Status::Ok, said.is_none(), "{gres_conf} {finding:?}");
+                assert!(said.is_none_or(|said| finding.said.contains(said)), "{finding:?}");
+            }
+        }
+    }
+
+    #[test]
     fn a_count_is_corrected_in_the_order_that_drains_nothing() {
         let slurm_conf = |gres: &str| conf(&format!("NodeName=DEFAULT Gres=mps:400\nNodeName=n[1-2] {gres}"));
         let config = Config::parse("Placement=follow\nUnitsPerGpu=100").unwrap().of_node("n1").clone();
         for (slurm_conf, count, there, order) in [
-            (slurm_conf("CPUs=4"), 300, 400, "restart slurmd on this node"),
-            (slurm_conf("Gres=mps:400"), 500, 400, "restart slurmd on this node"),
-            (slurm_conf("Gres=gpu:4,mps:200"), 200, 400, SHRINKS),
-            (slurm_conf("Gres=gpu:4,mps:800"), 800, 400, GROWS),
-            (conf("NodeName=n3 Gres=mps:400"), 300, 400, SHRINKS),
+            (slurm_conf("CPUs=4"), 300, 400, Then::Restart(HERE.into())),
+            (slurm_conf("Gres=mps:400"), 500, 400, Then::Restart(HERE.into())),
+            (slurm_conf("Gres=gpu:4,mps:200"), 200, 400, Then::Shrinks),
+            (slurm_conf("Gres=gpu:4,mps:800"), 800, 400, Then::Grows),
+            (conf("NodeName=n3 Gres=mps:400"), 300, 400, Then::Shrinks),
         ] {
             let share = Share { count: Some(count), all: true };
-            let own = OwnGres { gpus: None, shares: vec![share], promised: promised(&slurm_conf, "n1") };
+            let own =
+                OwnGres { shares: vec![share], promised: promised(&slurm_conf, "n1"), ..OwnGres::default() };
             let counted = gres::read(&format!("mps:{there}"));
             let found = super::gres(&config, &own, &counted, Path::new("gres.conf"), 1);
             let [Finding { status: Status::Wrong(fix), .. }] = found.as_slice() else { panic!("{found:?}") };
-            assert_eq!(fix.split_once("; then ").map(|(_, order)| order), Some(order), "{count} of {there}");
+            let expected =
+                Fix::file(Path::new("gres.conf"), "as many mps as Gres= of this node in slurm.conf has");
+            assert_eq!(*fix, expected.then(order), "{count} of {there}");
         }
     }
 

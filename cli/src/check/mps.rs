@@ -210,7 +210,7 @@ mod tests {
     #[test]
     fn a_timeout_that_a_prolog_cannot_wait_for_is_shown() {
         let verdict = |lines: &str| match time(&node(&format!("{OWN}{lines}")))?.status {
-            Status::Wrong(fix) => Some(fix.rsplit_once("MpsTimeout=")?.1.to_owned()),
+            Status::Wrong(fix) => Some(fix.to_string().rsplit_once("MpsTimeout=")?.1.to_owned()),
             status => Some(format!("{status:?}")),
         };
         let fix = |said: &str| Some(format!("{said} or less"));

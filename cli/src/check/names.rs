@@ -152,6 +152,14 @@ fn reservations<'s>(config: &'s Config, slurm: &'s Slurm) -> impl Iterator<Item 
     exempt.into_iter().chain(of_shares)
 }
 
+/// Whether the rule of types may apply to a QOS with a limit on types.
+pub fn may_govern(config: &Config, qos: &str) -> bool {
+    match &config.policy.governed {
+        Governed::Auto => true,
+        Governed::Names(patterns) => patterns.match_name(qos.as_bytes(), Case::Ignored),
+    }
+}
+
 /// `NodeName=` lines.
 fn nodes(config: &Config, slurm: &Slurm) -> Vec<Finding> {
     let known: Vec<&str> = slurm.nodes.iter().map(|node| node.name.as_str()).collect();
@@ -265,9 +273,8 @@ pub fn before_others(findings: &mut [Finding]) {
         let depends =
             ["QOS", "AccountingStorageTRES", "TRESBillingWeights", "ForeignTypes"].contains(&finding.about);
         if depends && matches!(finding.status, Status::Wrong(_)) {
-            finding.status = Status::Wrong(format!(
-                "first the names of {first} in gpushare.conf, then gpushare check again"
-            ));
+            let fix = format!("first the names of {first} in gpushare.conf, then gpushare check again");
+            finding.status = Status::Wrong(fix.into());
         }
     }
     let is_made = |finding: &Finding| {
@@ -280,9 +287,10 @@ pub fn before_others(findings: &mut [Finding]) {
     let made = made.into_iter().collect::<Vec<_>>().join(", ");
     for finding in findings.iter_mut().filter(|finding| !made.is_empty() && finding.about == "QOS") {
         if let Status::Wrong(fix) = &mut finding.status
-            && fix.contains("qos apply")
+            && fix.to_string().contains("qos apply")
         {
-            *fix = format!("if the names of {made} (lines with ?) are intentional: {fix}");
+            *fix =
+                std::mem::take(fix).after(format!("if the names of {made} (lines with ?) are intentional: "));
         }
     }
 }

@@ -9,6 +9,7 @@ use gpushare::text::hostlist;
 use gpushare_node::config::NodeConfig;
 
 use super::finding::Finding;
+use super::fix::{Fix, Then};
 use super::plugstack::Plugstack;
 use crate::slurm::Settings;
 
@@ -31,9 +32,8 @@ pub fn user(settings: &Settings, slurm_conf: &Path) -> Option<Finding> {
         Private::Yes => Some(Finding::wrong(
             about,
             "namespace/linux puts steps into a user namespace, where no fence can be put up: all jobs' tasks fail",
-            format!(
-                "{shown}: clone_ns_flags without CLONE_NEWUSER, and restart slurmd. See docs/containers.md"
-            ),
+            Fix::file(&path, "clone_ns_flags without CLONE_NEWUSER")
+                .then(Then::Restart("restart slurmd. See docs/containers.md".to_owned())),
         )),
         Private::Unclear => Some(Finding::unknown(
             about,
@@ -65,9 +65,10 @@ pub fn shm(config: &NodeConfig, settings: &Settings, slurm_conf: &Path, node: &s
             format!(
                 "{kind} gives jobs a {SHM} of their own, so no program reaches its MPS daemon: they fail"
             ),
-            format!(
-                "{shown}: Dirs without {SHM}, such as Dirs=/tmp (Slurm 23.02 and newer), and restart slurmd; or \
-                 Mps=off and MpsWholeGpus=no. See docs/containers.md"
+            Fix::file(&path, format!("Dirs without {SHM}, such as Dirs=/tmp (Slurm 23.02 and newer)")).then(
+                Then::Restart(
+                    "restart slurmd; or Mps=off and MpsWholeGpus=no. See docs/containers.md".to_owned(),
+                ),
             ),
         ),
         Ok(Private::No) => Finding::ok(about, format!("{kind}, and jobs share {SHM} with MPS daemons")),

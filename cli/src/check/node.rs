@@ -13,15 +13,10 @@ use gpushare_node::supervise::{LEAST_TIMEOUT, LONGEST};
 use rustix::fs::statvfs;
 
 use super::finding::Finding;
+use super::fix::Then::{Grows, Shrinks};
 use super::mps;
 use crate::slurm::{Node, Settings};
 
-/// The order of restarts if the node gets a GRES, or more of one. The other way round slurmctld drains the node,
-/// because its slurmd reports fewer than slurmctld has read.
-pub const GROWS: &str = "restart slurmd on this node, then slurmctld";
-/// The order if it loses some. From 26.05 on slurmctld ends jobs that have a GRES whose count is lower when it starts.
-pub const SHRINKS: &str =
-    "when the node is drained and has no job, restart slurmctld, then slurmd on this node";
 /// How many more files, each of a block, the ledger needs at least.
 const LEAST_ROOM: u64 = 4;
 /// How shares of running jobs stay out of a change of gpushare.conf, which a node follows at once.
@@ -47,14 +42,14 @@ pub fn gres(config: &NodeConfig, node: &Node, elsewhere: bool, gpus: Option<&Inv
     } else if !has(share) {
         let fix = match config.placement {
             Placement::Own => format!(
-                "slurm.conf: NodeName={} … Gres={share}:{}; then {GROWS}",
+                "slurm.conf: NodeName={} … Gres={share}:{}; then {Grows}",
                 node.name,
                 units.map_or("N".to_owned(), |units| sum(units).to_string())
             ),
             _ => {
                 format!(
                     "slurm.conf: NodeName={} … Gres=…,{share}:N, and gres.conf: its lines (gpushare conf gres prints \
-                     both); then {GROWS}. Or gpushare.conf: another ShareGRES, {DRAINED}",
+                     both); then {Grows}. Or gpushare.conf: another ShareGRES, {DRAINED}",
                     node.name
                 )
             }
@@ -70,7 +65,7 @@ pub fn gres(config: &NodeConfig, node: &Node, elsewhere: bool, gpus: Option<&Inv
             about,
             said,
             format!(
-                "slurm.conf: Gres= of the node without gpu; then {SHRINKS}. Or gpushare.conf: Placement=follow, \
+                "slurm.conf: Gres= of the node without gpu; then {Shrinks}. Or gpushare.conf: Placement=follow, \
                  {DRAINED}"
             ),
         ));
@@ -79,7 +74,7 @@ pub fn gres(config: &NodeConfig, node: &Node, elsewhere: bool, gpus: Option<&Inv
         findings.push(Finding::wrong(
             about,
             said,
-            format!("slurm.conf: Gres=gpu:… for the node; then {GROWS}. Or gpushare.conf: Placement=own, {DRAINED}"),
+            format!("slurm.conf: Gres=gpu:… for the node; then {Grows}. Or gpushare.conf: Placement=own, {DRAINED}"),
         ));
     } else {
         findings.push(Finding::ok(about, format!("{word}: {}", written(node))));
@@ -158,7 +153,7 @@ fn capacity(config: &NodeConfig, node: &Node, units: Option<&[u32]>) -> Option<F
                 "slurm.conf: Gres={0}:{wanted} for the node, and gres.conf: the same count; then {1}. Or \
                  gpushare.conf: another UnitsPerGpu, {DRAINED}",
                 config.share_gres,
-                if wanted > all { GROWS } else { SHRINKS }
+                if wanted > all { Grows } else { Shrinks }
             ),
         )
     })

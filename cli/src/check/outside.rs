@@ -4,11 +4,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use gpushare::submit::{policy::Governed, whole_nodes::keeps_to_its_types};
+use gpushare::submit::whole_nodes::keeps_to_its_types;
 use gpushare::text::pattern::Case;
 use gpushare_machine::config::Config;
 
 use super::finding::{Finding, listed};
+use super::names::may_govern;
 use crate::slurm::Slurm;
 
 /// Empty if there is nothing to bypass.
@@ -87,14 +88,10 @@ fn partitions(config: &Config, slurm: &Slurm) -> Vec<Finding> {
         else {
             continue;
         };
-        let governs = |qos: &str| match &config.policy.governed {
-            Governed::Auto => true,
-            Governed::Names(patterns) => patterns.match_name(qos.as_bytes(), Case::Ignored),
-        };
         let open = slurm.qoses.typed.iter().filter(|(qos, typed)| {
             let replaced =
                 !slurm.qoses.over_partition.contains(*qos) && !typed.limits.is_disjoint(&its.limits);
-            replaced && *qos != own && governs(qos) && partition.admits(qos)
+            replaced && *qos != own && may_govern(config, qos) && partition.admits(qos)
         });
         let open: Vec<_> = open.collect();
         let names: Vec<String> = open.iter().map(|(qos, _)| (*qos).clone()).collect();

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::{fs, io};
 
 use super::finding::Finding;
+use super::fix::Fix;
 use super::plugstack::{Line, Plugstack};
 use super::version::PluginError;
 use super::{CheckError, daemon};
@@ -162,16 +163,16 @@ pub fn fence_line(stack: &Plugstack, settings: &Settings) -> Finding {
         (_, true) => "",
         _ => "install the package gpushare-slurmd, then ",
     };
-    let fix = format!("{first}{shown} on compute nodes: required {FENCE}");
+    let fix = || Fix::file(&stack.path, format!("required {FENCE}")).after(first);
     match &stack.fence {
         Some(Line { required: true, .. }) => Finding::ok(about, format!("{shown} requires {FENCE}")),
         Some(_) => {
             let said = format!(
                 "{shown}: {FENCE} is optional, so jobs would run without a fence if it failed to load"
             );
-            Finding::wrong(about, said, fix)
+            Finding::wrong(about, said, fix())
         }
-        None => Finding::wrong(about, format!("{shown} doesn't name {FENCE}: jobs have no fence"), fix),
+        None => Finding::wrong(about, format!("{shown} doesn't name {FENCE}: jobs have no fence"), fix()),
     }
 }
 

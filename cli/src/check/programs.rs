@@ -7,7 +7,6 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use gpushare_node::config::NodeConfig;
-use gpushare_slurm_text::version::Version;
 
 use super::finding::Finding;
 use crate::requirements::matching;
@@ -52,8 +51,8 @@ pub fn findings(settings: &Settings, slurm_conf: &Path) -> Vec<Finding> {
 }
 
 /// Without it no step runs whose job isn't in the ledger, where nothing of Slurm's says whether the job has a share.
-pub fn squeue(config: &NodeConfig, installed: Option<Version>) -> Option<Finding> {
-    let lacks = !config.shows_shares() && installed.is_none();
+pub fn squeue(config: &NodeConfig, found: Option<&Path>) -> Option<Finding> {
+    let lacks = !config.shows_shares() && found.is_none();
     let said = "it isn't on this node: gpushare-prolog can't ask what a job requested, and then the job's steps fail";
     lacks.then(|| Finding::wrong("squeue", said, "install Slurm's commands for users on this node"))
 }
@@ -72,7 +71,7 @@ mod tests {
         for (rules, lacks) in [("Placement=own", true), ("ShareGRES=gpushare", true), ("", false)] {
             let config = Config::parse(&format!("{rules}\nUnitsPerGpu=100")).unwrap().of_node("n1").clone();
             assert_eq!(squeue(&config, None).is_some(), lacks, "{rules}");
-            assert_eq!(squeue(&config, Version::parse("24.11.5")), None);
+            assert_eq!(squeue(&config, Some(Path::new("/usr/bin/squeue"))), None);
         }
     }
 

@@ -1,8 +1,7 @@
-//! Plans and the users' table as JSON objects. Decides nothing.
+//! A plan as a JSON object. Decides nothing.
 
 use gpushare_qos::change::Sign;
-use gpushare_qos::config::ManagedQos;
-use gpushare_qos::{Leftover, Plan, table};
+use gpushare_qos::{Leftover, Plan};
 use serde_json::{Value, json};
 
 /// The plan, and what slurmctld has missed.
@@ -28,11 +27,4 @@ fn action(sign: Sign) -> &'static str {
         Sign::Change => "change",
         Sign::Remove => "remove",
     }
-}
-
-/// The users' table.
-pub fn docs(qoses: &[ManagedQos]) -> Value {
-    let rows = table::published(qoses).map(table::row);
-    let rows = rows.map(|[qos, limit, example]| json!({"qos": qos, "limit": limit, "example": example}));
-    json!({"qoses": rows.collect::<Value>()})
 }

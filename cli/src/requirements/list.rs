@@ -2,10 +2,11 @@
 
 use gpushare_machine::config::Config;
 use gpushare_node::config::Placement;
+use gpushare_node::fence::locate::Hierarchy;
 use gpushare_qos::config::ManagedQos;
 use gpushare_qos::config::value::{self, Value};
 
-use super::{File, Must, Requirement};
+use super::{File, Must, Requirement, hierarchy, mounts};
 use crate::slurm::Slurm;
 use gpushare_slurm_text::version::{Release, Version};
 
@@ -220,10 +221,18 @@ fn nodes(config: &Config, slurm: &Slurm, hooks: bool) -> Vec<Requirement> {
     if gres.is_empty() {
         return Vec::new();
     }
-    let mut all = vec![
-        Requirement::slurm("GresTypes", Must::Words(gres), "Slurm does not know these resources"),
-        Requirement::slurm("TaskPlugin", owned(&["task/cgroup"]), "a step's devices can't be fenced"),
-    ];
+    let mut all =
+        vec![Requirement::slurm("GresTypes", Must::Words(gres), "Slurm does not know these resources")];
+    // On v2 our own filter is enough if Slurm knows no GPUs.
+    let is_v2 = match slurm.settings.get("CgroupPlugin") {
+        "" => false,
+        plugin => hierarchy(plugin, &mounts()) == Hierarchy::Unified,
+    };
+    let by_slurm = slurm_has_gpus(config) || !is_v2;
+    if by_slurm {
+        let why = "a step's devices can't be fenced";
+        all.push(Requirement::slurm("TaskPlugin", owned(&["task/cgroup"]), why));
+    }
     if placed {
         let why = "processes can outlive their job and keep its GPU";
         all.push(Requirement::slurm("ProctrackType", Must::Be("proctrack/cgroup"), why));
@@ -234,8 +243,7 @@ fn nodes(config: &Config, slurm: &Slurm, hooks: bool) -> Vec<Requirement> {
             all.push(Requirement::slurm("Epilog", Must::Run("gpushare-epilog"), "no share is released"));
         }
     }
-    // On v2 our own filter is enough if Slurm knows no GPUs.
-    if slurm_has_gpus(config) || slurm.settings.get("CgroupPlugin") != "cgroup/v2" {
+    if by_slurm {
         let why = "a job can use GPUs that Slurm gave to others";
         all.push(Requirement {
             file: File::Cgroup,

@@ -337,3 +337,33 @@ fn under_follow_slurm_spreads_shares_over_the_gpus_where_it_can() {
         assert!(found.is_none_or(|found| (found.met(&slurm.settings) == Met::Yes) == met), "{rules} {now}");
     }
 }
+
+#[test]
+fn the_cgroup_is_of_the_version_that_slurm_uses() {
+    let pure = "1 0 0:1 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n";
+    let hybrid = "1 0 0:1 / /sys/fs/cgroup/devices rw - cgroup cgroup rw,devices\n\
+                  2 0 0:2 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw\n";
+    for (plugin, mounts, v2) in [
+        ("", pure, true),
+        ("autodetect", pure, true),
+        ("autodetect", hybrid, false),
+        ("cgroup/v1", pure, false),
+        ("cgroup/v2", hybrid, true),
+    ] {
+        assert_eq!(hierarchy(plugin, mounts) == Hierarchy::Unified, v2, "{plugin} {mounts}");
+    }
+}
+
+#[test]
+fn on_v2_a_node_whose_gpus_slurm_does_not_know_needs_no_fence_of_slurms() {
+    for (placement, plugin, needed) in
+        [("own", "cgroup/v2", false), ("own", "cgroup/v1", true), ("follow", "cgroup/v2", true)]
+    {
+        let rules = format!("Placement={placement}\nShareGRES=mps\nUnitsPerGpu=8");
+        let slurm =
+            slurm(&[("TaskPlugin", "task/affinity"), ("ConstrainDevices", "no"), ("CgroupPlugin", plugin)]);
+        let keys: Vec<&str> = unmet(&rules, &slurm).iter().map(|requirement| requirement.key).collect();
+        let expected: &[&str] = if needed { &["TaskPlugin", "ConstrainDevices"] } else { &[] };
+        assert_eq!(keys, expected, "{placement} {plugin}");
+    }
+}

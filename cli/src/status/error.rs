@@ -18,10 +18,6 @@ gpushare::errors! {
         UnknownNodes(names: Vec<String>) => "the cluster has no {}; see sinfo -N", nodes(names);
         NoPartition { partition: String, there: Vec<String> } =>
             "no node is in a partition '{partition}'; partitions with nodes: {}", there.join(", ");
-        /// A word of `--format`.
-        BadColumn(word: String) => "'{word}' is not NAME or NAME:WIDTH";
-        NoColumn { name: String, there: Vec<&'static str> } =>
-            "there is no column '{}' here; the columns are {}", clean(name), there.join(", ");
     } from {
         Program(ProgramError), Ledger(LedgerError)
     }

@@ -5,8 +5,8 @@ use gpushare_node::gpu::Gpu;
 use gpushare_node::ledger::{Entry, Holding};
 use gpushare_node::mps::inspect::Seen;
 
-use super::table::{self, Cell, Column, Style};
-use super::{StatusError, View};
+use super::View;
+use super::table::{self, Cell, Column};
 use gpushare_machine::local::{GpuTotal, Status, drained};
 use gpushare_terminal::columns::{Line, Look, Side};
 
@@ -35,25 +35,19 @@ struct JobRow<'a> {
 }
 
 /// The tables, or only one if requested.
-///
-/// # Errors
-/// The table doesn't have a requested column.
-pub fn lines(status: &Status, view: Option<View>, style: &Style) -> Result<Vec<Line>, StatusError> {
-    if style.is_bare() {
-        return if view == Some(View::Gpus) { gpus(status, style) } else { jobs(status, style) };
+pub fn lines(status: &Status, view: Option<View>, parsable: bool) -> Vec<Line> {
+    if parsable {
+        return if view == Some(View::Gpus) { gpus(status, true) } else { jobs(status, true) };
     }
     let mut lines = Vec::new();
     if view != Some(View::Jobs) {
-        // If both tables are shown, the style applies to the jobs.
-        let default = Style::default();
-        let table = gpus(status, if view.is_none() { &default } else { style })?;
-        lines.extend(table.into_iter().filter(|_| !status.gpus.is_empty()));
+        lines.extend(gpus(status, false).into_iter().filter(|_| !status.gpus.is_empty()));
     }
     if view.is_none() && !lines.is_empty() {
         lines.push(Line::default());
     }
     if view != Some(View::Gpus) {
-        let table = jobs(status, style)?;
+        let table = jobs(status, false);
         let is_recorded = |total: &GpuTotal| total.capacity.is_some();
         let none = match status.own_only {
             _ if !(status.gpus.is_empty() || status.gpus.iter().any(is_recorded)) => {
@@ -65,7 +59,7 @@ pub fn lines(status: &Status, view: Option<View>, style: &Style) -> Result<Vec<L
         lines.extend(if status.jobs.is_empty() { vec![Line::new(none, Look::Plain)] } else { table });
     }
     lines.extend(notes(status));
-    Ok(lines)
+    lines
 }
 
 /// What is wrong, and the MPS daemons.
@@ -127,7 +121,7 @@ fn percent(number: Option<u32>) -> Cell {
     self::number(number).shown(number.map(|percent| format!("{percent}%")))
 }
 
-fn gpus(status: &Status, style: &Style) -> Result<Vec<Line>, StatusError> {
+fn gpus(status: &Status, parsable: bool) -> Vec<Line> {
     use Side::{Left, Right};
     let columns = [
         Column::new("GPU", Right, |gpu: &&GpuTotal| {
@@ -152,10 +146,10 @@ fn gpus(status: &Status, style: &Style) -> Result<Vec<Line>, StatusError> {
             Cell::number(gpu.foreign.as_ref().map(|found| found.len() as u64))
         }),
     ];
-    table::lines(&columns, &GPUS, status.gpus.iter().collect(), style)
+    table::lines(&columns, &GPUS, &status.gpus.iter().collect::<Vec<_>>(), parsable)
 }
 
-fn jobs(status: &Status, style: &Style) -> Result<Vec<Line>, StatusError> {
+fn jobs(status: &Status, parsable: bool) -> Vec<Line> {
     use Side::{Left, Right};
     let columns = [
         Column::new("JOB", Right, |row: &JobRow| number(Some(row.entry.key.id))),
@@ -201,7 +195,7 @@ fn jobs(status: &Status, style: &Style) -> Result<Vec<Line>, StatusError> {
     ];
     let on_gpus = |entry| move |gpu| JobRow { status, entry, gpu };
     let rows = status.jobs.iter().flat_map(|entry: &Entry| entry.gpus.iter().map(on_gpus(entry)));
-    table::lines(&columns, &JOBS, rows.collect(), style)
+    table::lines(&columns, &JOBS, &rows.collect::<Vec<_>>(), parsable)
 }
 
 fn uuid(gpu: &Gpu) -> Cell {

@@ -110,23 +110,17 @@ pub fn text(lines: &[Line], colour: bool) -> String {
     lines.iter().map(|line| line.render(None, colour) + "\n").collect()
 }
 
-/// Rows in columns, each with its alignment and width: a given width, to which words are cut, or that of its widest
-/// word.
-pub fn aligned(mut rows: Vec<Vec<Span>>, columns: &[(Side, Option<usize>)]) -> Vec<Line> {
+/// Rows in columns, each with its alignment and the width of its widest word.
+pub fn aligned(rows: Vec<Vec<Span>>, columns: &[Side]) -> Vec<Line> {
     let widest = |index: usize| rows.iter().filter_map(|row| row.get(index)).map(Span::width).max();
-    let given = columns.iter().enumerate();
-    let widths: Vec<usize> =
-        given.map(|(index, (_, width))| width.or_else(|| widest(index)).unwrap_or(0)).collect();
-    for (span, width) in rows.iter_mut().flat_map(|row| row.iter_mut().zip(&widths)) {
-        span.text = span.text.chars().take(*width).collect();
-    }
+    let widths: Vec<usize> = (0..columns.len()).map(|index| widest(index).unwrap_or(0)).collect();
     let line = |row: Vec<Span>| {
         let mut spans = Vec::with_capacity(2 * row.len());
         for (index, (span, width)) in row.into_iter().zip(&widths).enumerate() {
             let gap = if index == 0 { 0 } else { 2 };
             let blank = |count| Span { text: " ".repeat(count), look: Look::Plain };
             let missing = width.saturating_sub(span.width());
-            match columns.get(index).map_or(Side::Right, |(side, _)| *side) {
+            match columns.get(index).copied().unwrap_or(Side::Right) {
                 Side::Right => spans.extend([blank(gap + missing), span]),
                 Side::Left => spans.extend([blank(gap), span, blank(missing)]),
             }
@@ -158,10 +152,8 @@ mod tests {
         let row = |words: [&str; 3]| words.into_iter().map(Span::from).collect();
         let rows = vec![row(["NODE", "N", "WHO"]), row(["n1", "10", "a"]), row(["n100x", "7", ""])];
         let sides = [Side::Left, Side::Right, Side::Left];
-        let lines = aligned(rows.clone(), &sides.map(|side| (side, None)));
+        let lines = aligned(rows, &sides);
         assert_eq!(text(&lines, false), "NODE    N  WHO\nn1     10  a\nn100x   7\n");
-        let lines = aligned(rows, &[(Side::Left, Some(3)), (Side::Right, Some(4)), (Side::Left, None)]);
-        assert_eq!(text(&lines, false), "NOD     N  WHO\nn1     10  a\nn10     7\n");
     }
 
     #[test]

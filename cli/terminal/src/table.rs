@@ -23,7 +23,7 @@ impl Table {
             return String::new();
         }
         let side = |at| if self.numbers.contains(&at) { Side::Right } else { Side::Left };
-        let sides: Vec<_> = (0..self.head.len()).map(|at| (side(at), None)).collect();
+        let sides: Vec<_> = (0..self.head.len()).map(side).collect();
         let head = self.head.iter().map(Span::from).collect();
         let rows = self.rows.iter().take(most).map(|row| row.iter().map(Span::from).collect());
         let lines = aligned(std::iter::once(head).chain(rows).collect(), &sides);

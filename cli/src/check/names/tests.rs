@@ -1,6 +1,7 @@
 //! Each kind of name.
 
 use super::*;
+use crate::check::fleet::Line;
 use crate::slurm::{self, Accounts, Partition, Qoses};
 
 fn shown(findings: &[Finding]) -> Vec<String> {
@@ -238,7 +239,7 @@ fn no_fix_follows_a_name_that_is_in_doubt() {
     let first = "first the names of GovernedQOS in gpushare.conf, then gpushare check again";
     let expected = ["gpushare.conf: correct it", first, first, fix];
     for (finding, fix) in findings.iter().zip(expected) {
-        assert_eq!(finding.status, Status::Wrong(fix.to_owned()), "{finding:?}");
+        assert_eq!(Line::of(finding).fix.as_deref(), Some(fix), "{finding:?}");
     }
     // What may be meant as it is holds nothing back.
     let maybe = [
@@ -250,12 +251,12 @@ fn no_fix_follows_a_name_that_is_in_doubt() {
         let mut right = vec![Finding::wrong("TRESBillingWeights", "partition p", fix)];
         right.extend(more.iter().cloned());
         before_others(&mut right);
-        assert_eq!(right[0].status, Status::Wrong(fix.to_owned()));
+        assert_eq!(Line::of(&right[0]).fix.as_deref(), Some(fix));
     }
     // But apply would make what isn't meant.
     let mut pending = vec![Finding::wrong("QOS", "+ qos qos_laferty", "gpushare qos apply")];
     pending.extend(maybe);
     before_others(&mut pending);
     let expected = "if the names of Account, QOS (lines with ?) are intentional: gpushare qos apply";
-    assert_eq!(pending[0].status, Status::Wrong(expected.to_owned()));
+    assert_eq!(Line::of(&pending[0]).fix.as_deref(), Some(expected));
 }

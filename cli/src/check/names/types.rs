@@ -3,11 +3,11 @@
 
 use std::collections::BTreeMap;
 
-use gpushare::submit::policy::{Caps, Governed};
+use gpushare::submit::policy::Caps;
 use gpushare::text::pattern::Case;
 use gpushare_node::config::UnitsPerGpu;
 
-use super::{Finding, Kind, Loss, meant, said};
+use super::{Finding, Kind, Loss, may_govern, meant, said};
 use crate::slurm::Slurm;
 use crate::slurm::qoses::Typed;
 use gpushare_machine::config::Config;
@@ -98,10 +98,6 @@ fn named(config: &Config) -> impl Iterator<Item = (&'static str, &str)> {
 
 /// What gpushare would tell a user to write, and Slurm would refuse: `gpu:h100`, where nodes have `Type=H100`.
 fn spelling(config: &Config, slurm: &Slurm, known: &[&str]) -> Option<Finding> {
-    let governs = |qos: &str| match &config.policy.governed {
-        Governed::Auto => true,
-        Governed::Names(patterns) => patterns.match_name(qos.as_bytes(), Case::Ignored),
-    };
     let mut said: Vec<String> = Vec::new();
     let mut fixes: Vec<String> = Vec::new();
     let mut types: Vec<&str> = known.to_vec();
@@ -124,7 +120,7 @@ fn spelling(config: &Config, slurm: &Slurm, known: &[&str]) -> Option<Finding> {
                 let may = |typed: &Typed| {
                     typed.gres_types.contains(&lowercase) && !typed.none_of.contains(&lowercase)
                 };
-                let limited = limited.filter(|(qos, typed)| governs(qos) && may(typed));
+                let limited = limited.filter(|(qos, typed)| may_govern(config, qos) && may(typed));
                 // Of several types none is the default.
                 let (one, more): (Vec<_>, Vec<_>) = limited.partition(|(_, typed)| typed.only().is_some());
                 let names = |qoses: &[(&String, &Typed)]| {

@@ -100,9 +100,8 @@ fn a_partitions_qos_that_takes_the_place_of_a_jobs_is_named() {
     let what = "partition x has QOS own, whose GrpTRES=gres/gpu:a40 replaces the same limit of QOS q1, q2";
     assert_eq!(said, [what]);
     let fix = "sacctmgr modify qos where name=q1,q2 set Flags+=OverPartQOS; for QOSes in gpushare.conf \
-               Flags=OverPartQOS there"
-        .to_owned();
-    assert_eq!(wrong.first().map(|finding| &finding.status), Some(&Status::Wrong(fix)));
+               Flags=OverPartQOS there";
+    assert_eq!(wrong.first().map(|finding| &finding.status), Some(&Status::Wrong(fix.into())));
     assert_eq!(of(&made("PartitionName=x QoS=N/A", "a40")), []);
     assert_eq!(of(&made("PartitionName=x AllowQos=own QoS=own", "a40")), []);
     assert_eq!(of(&made("PartitionName=x QoS=own", "v100")), [], "another type");
@@ -135,6 +134,6 @@ fn an_exemption_that_outlives_its_reservation_is_wrong() {
         let flex = found(key, &slurm);
         assert!(matches!(flex.as_slice(), [one] if one.said.starts_with("course4 has FLEX:")), "{flex:?}");
         let fix = "scontrol update reservationname=course4 flags-=FLEX";
-        assert_eq!(flex[0].status, Status::Wrong(fix.to_owned()));
+        assert_eq!(flex[0].status, Status::Wrong(fix.into()));
     }
 }

@@ -5,9 +5,9 @@ use std::fmt::Write;
 
 use gpushare::text::print::counted;
 
-use super::super::table::{self, Cell, Column, Style};
+use super::super::View;
+use super::super::table::{self, Cell, Column};
 use super::super::write::free;
-use super::super::{StatusError, View};
 use super::{Cluster, Gpu, Job, Node};
 use gpushare_terminal::columns::{Line, Look, Side};
 
@@ -32,17 +32,14 @@ struct JobRow<'a> {
 }
 
 /// One line for each node, GPU, or job and node.
-///
-/// # Errors
-/// The table doesn't have a requested column.
-pub fn lines(cluster: &Cluster, view: Option<View>, style: &Style) -> Result<Vec<Line>, StatusError> {
+pub fn lines(cluster: &Cluster, view: Option<View>, parsable: bool) -> Vec<Line> {
     let table = match view {
-        None => by_node(cluster, style),
-        Some(View::Gpus) => by_gpu(cluster, style),
-        Some(View::Jobs) => by_job(cluster, style),
-    }?;
-    if style.is_bare() {
-        return Ok(table);
+        None => by_node(cluster, parsable),
+        Some(View::Gpus) => by_gpu(cluster, parsable),
+        Some(View::Jobs) => by_job(cluster, parsable),
+    };
+    if parsable {
+        return table;
     }
     let mut lines = Vec::new();
     if !cluster.nodes.is_empty() {
@@ -65,10 +62,10 @@ pub fn lines(cluster: &Cluster, view: Option<View>, style: &Style) -> Result<Vec
         (false, count) => Some(format!("{} without shares left out", counted(count, "node"))),
     };
     lines.extend(last.map(|text| Line::new(&text, Look::Plain)));
-    Ok(lines)
+    lines
 }
 
-fn by_node(cluster: &Cluster, style: &Style) -> Result<Vec<Line>, StatusError> {
+fn by_node(cluster: &Cluster, parsable: bool) -> Vec<Line> {
     use Side::{Left, Right};
     let columns = [
         Column::new("NODE", Left, |node: &&Node| Cell::text(&*node.node)),
@@ -88,10 +85,10 @@ fn by_node(cluster: &Cluster, style: &Style) -> Result<Vec<Line>, StatusError> {
         }),
         Column::new("PARTITIONS", Left, |node| names(&node.partitions)),
     ];
-    table::lines(&columns, &NODES, cluster.nodes.iter().collect(), style)
+    table::lines(&columns, &NODES, &cluster.nodes.iter().collect::<Vec<_>>(), parsable)
 }
 
-fn by_gpu(cluster: &Cluster, style: &Style) -> Result<Vec<Line>, StatusError> {
+fn by_gpu(cluster: &Cluster, parsable: bool) -> Vec<Line> {
     use Side::{Left, Right};
     let columns = [
         Column::new("NODE", Left, |row: &GpuRow| Cell::text(&*row.node.node)),
@@ -129,10 +126,10 @@ fn by_gpu(cluster: &Cluster, style: &Style) -> Result<Vec<Line>, StatusError> {
     });
     // If only some jobs are requested, only their GPUs are shown.
     let rows = rows.filter(|row| !cluster.filtered || !row.jobs.is_empty());
-    table::lines(&columns, &GPUS, rows.collect(), style)
+    table::lines(&columns, &GPUS, &rows.collect::<Vec<_>>(), parsable)
 }
 
-fn by_job(cluster: &Cluster, style: &Style) -> Result<Vec<Line>, StatusError> {
+fn by_job(cluster: &Cluster, parsable: bool) -> Vec<Line> {
     use Side::{Left, Right};
     let columns = [
         Column::new("JOB", Right, |row: &JobRow| {
@@ -158,7 +155,7 @@ fn by_job(cluster: &Cluster, style: &Style) -> Result<Vec<Line>, StatusError> {
     ];
     let of_node = |node| move |job| JobRow { node, job };
     let rows = cluster.nodes.iter().flat_map(|node: &Node| node.jobs.iter().map(of_node(node)));
-    table::lines(&columns, &JOBS, rows.collect(), style)
+    table::lines(&columns, &JOBS, &rows.collect::<Vec<_>>(), parsable)
 }
 
 fn jobs_on(node: &Node, gpu: Option<&Gpu>) -> Vec<Job> {
