@@ -43,7 +43,8 @@ pub use entry::{Damage, Entry, Given, Holding, Witness};
 pub(crate) use lock::take_lock;
 pub(crate) use note::read_note;
 
-use crate::config::RUN_DIR;
+use crate::config::{NodeConfig, RUN_DIR};
+use gpushare::config::LoadError;
 use gpushare::{root_file, root_folder, root_folder::FolderError};
 use std::fmt;
 use std::fs::{self, File};
@@ -78,6 +79,8 @@ pub struct Locked<'a> {
 pub struct Listing {
     /// Those of jobs that have GPUs, sorted by job number.
     pub entries: Vec<Entry>,
+    /// Those of jobs that have none.
+    pub without: Vec<Entry>,
     /// The jobs that can't run here, with GPUs or without, and why; sorted by job number.
     pub failures: Vec<(u32, String)>,
     /// Files that aren't entries, or that we can't read.
@@ -141,16 +144,14 @@ impl Ledger {
         self.dir.join(JOBS).symlink_metadata().is_ok()
     }
 
-    /// The names in one of the ledger's directories; empty if the directory doesn't exist yet.
-    fn names(&self, folder: &Path) -> Result<Vec<String>, LedgerError> {
-        let failed = |error| LedgerError::Read(folder.to_owned(), error);
-        let name = |found: io::Result<fs::DirEntry>| {
-            found.map(|found| found.file_name().to_string_lossy().into_owned()).map_err(failed)
-        };
-        match folder.read_dir() {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
-            Err(error) => Err(failed(error)),
-            Ok(folder) => folder.map(name).collect(),
+    /// The node's rules. Without the file gpushare shares no GPUs here; but where jobs have had some, the file is lost.
+    ///
+    /// # Errors
+    /// It is, or can't be read, or has a mistake; or it has lines for single nodes, and `node` is unknown.
+    pub fn rules(&self, path: &Path, node: Option<&str>) -> Result<NodeConfig, LoadError> {
+        match NodeConfig::load(path, node)? {
+            None if self.is_there() => Err(LoadError::Missing(path.to_owned())),
+            rules => Ok(rules.unwrap_or_default()),
         }
     }
 
@@ -160,8 +161,15 @@ impl Ledger {
     /// A directory can't be read.
     pub fn list(&self) -> Result<Listing, LedgerError> {
         let mut listing = Listing::default();
-        let names = self.names(&self.dir.join(JOBS))?;
+        let folder = self.dir.join(JOBS);
+        let all =
+            |found: fs::ReadDir| found.map(|file| Ok(file?.file_name())).collect::<io::Result<Vec<_>>>();
+        let names = match folder.read_dir().and_then(all) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(listing),
+            names => names.map_err(|error| LedgerError::Read(folder, error))?,
+        };
         for name in names {
+            let name = name.to_string_lossy().into_owned();
             match self.read(&name) {
                 Ok(entry) => listing.add(entry),
                 Err(Damage::Gone) => {}
@@ -230,9 +238,7 @@ impl Ledger {
 impl Listing {
     fn add(&mut self, entry: Entry) {
         self.failures.extend(entry.failure.clone().map(|reason| (entry.key.id, reason)));
-        if entry.has_gpus() {
-            self.entries.push(entry);
-        }
+        if entry.has_gpus() { &mut self.entries } else { &mut self.without }.push(entry);
     }
 }
 

@@ -41,9 +41,9 @@ pub struct Node<'a> {
     pub ledger: &'a Ledger,
     /// The folders in which to look up its devices.
     pub roots: &'a Roots,
-    /// gres.conf, in the folder of the running slurm.conf. It decides what `GpuFile=auto` means where Slurm counts
-    /// GPUs.
-    pub gres_conf: Option<&'a Path>,
+    /// The running slurm.conf. In its folder is gres.conf, which decides what `GpuFile=auto` means where Slurm counts
+    /// GPUs, even of a configless slurmd, which has then fetched both.
+    pub slurm_conf: &'a Path,
     /// Slurm's name for this node.
     pub name: Option<&'a str>,
 }
@@ -51,8 +51,9 @@ pub struct Node<'a> {
 impl Node<'_> {
     fn inventory(&self) -> Result<Inventory, DeviceError> {
         // Under `own` Slurm doesn't know the GPUs, so gres.conf doesn't matter.
-        let gres_conf = self.gres_conf.filter(|_| self.config.placement != Placement::Own);
-        let files = gpu::Files::of(&self.config.gpu_files, gres_conf, self.name)?;
+        let gres_conf = Some(self.slurm_conf.with_file_name("gres.conf"));
+        let gres_conf = gres_conf.filter(|_| self.config.placement != Placement::Own);
+        let files = gpu::Files::of(&self.config.gpu_files, gres_conf.as_deref(), self.name)?;
         gpu::inventory(&files, self.roots)
     }
 }
@@ -142,7 +143,7 @@ pub fn place(node: Node, job: &NodeJob, ask: &mut impl Ask, now: u64) -> Result<
     if job.has_nothing() && !job.gpu_mps {
         // Most jobs come here, without any look at the node's devices. The number may be that of an old job whose
         // epilog never succeeded.
-        before::has_none(node, job)?;
+        before::has_none(node, job, now)?;
         return Ok(Placed::NotOurs);
     }
     let mut gpus = node.inventory();
@@ -154,7 +155,7 @@ pub fn place(node: Node, job: &NodeJob, ask: &mut impl Ask, now: u64) -> Result<
     let placed = match Allocation::of(job, node.config, units.as_deref().unwrap_or_default()) {
         Err(mismatch) => Err(PlaceError::Mismatch(mismatch)),
         Ok(Allocation::Nothing) if !job.gpu_mps => {
-            before::has_none(node, job)?;
+            before::has_none(node, job, now)?;
             return Ok(Placed::NotOurs);
         }
         Ok(allocation) => own_mps::check(node.config, job, &allocation)

@@ -10,7 +10,7 @@ use gpushare::config::LoadError;
 use gpushare_node::config::{self, ForeignProcesses, NodeConfig, OnMpsFailure, Placement};
 use gpushare_node::gpu::Roots;
 use gpushare_node::job::{JobKey, NodeJob, Noted, id_and_restart};
-use gpushare_node::ledger::{Entry, Ledger, Locked};
+use gpushare_node::ledger::{Entry, Ledger, LedgerError, Locked};
 use gpushare_node::memory;
 use gpushare_node::mps::service::Daemon;
 use gpushare_node::mps::{self, MpsError};
@@ -26,6 +26,8 @@ mod report;
 
 use error::WorkError;
 
+/// slurmd's name for this node.
+const NODE: &str = "SLURMD_NODENAME";
 /// Other prologs hold the ledger's lock for milliseconds.
 const LOCK_WAIT: Duration = Duration::from_secs(10);
 /// The same after a worker that wasn't done: slurmd doesn't wait much longer.
@@ -55,7 +57,7 @@ fn has_none() -> Result<(), WorkError> {
     let job = NodeJob::read(variable)?;
     let (slurm_conf, caller) = (slurm_conf(), std::os::unix::process::parent_id());
     let proc = Roots::system().proc;
-    let config = config(&slurm_conf, node_name().as_deref());
+    let config = config(&slurm_conf);
     let asked = match squeue::asked(job.key.id, &slurm_conf, (&proc, caller)) {
         // A mistake in gpushare.conf must not end every job of a cluster.
         Err(_) if config.is_err() => return Ok(()),
@@ -64,21 +66,18 @@ fn has_none() -> Result<(), WorkError> {
     let share = match &config {
         Ok(config) => config.share_gres.clone(),
         Err(_) => {
-            let path = config::find(&slurm_conf, Path::new(config::FALLBACK));
-            share_gres(&String::from_utf8_lossy(&std::fs::read(path).unwrap_or_default()))
+            let text = std::fs::read(config::find(&slurm_conf, Path::new(config::FALLBACK)));
+            // Without the file, any GRES may be the share.
+            text.map_or_else(|_| "gres".to_owned(), |text| share_gres(&String::from_utf8_lossy(&text)))
         }
     };
     if !asked.contains(&share) {
         return Ok(());
     }
     config?;
-    let why = WorkError::Missed;
-    let mark = |locked: Locked| locked.fail(job.key, job.user_id, &why.to_string());
-    match Ledger::system().lock(LAST_LOCK_WAIT).and_then(mark) {
-        Ok(()) => Err(why),
-        // That is also why the prolog could not record it.
-        Err(error) => Err(WorkError::Unmarked(Box::new(why), error)),
-    }
+    let mark = |locked: Locked| locked.fail(job.key, job.user_id, &WorkError::Missed.to_string());
+    // If it can't be marked, that is also why the prolog could not record it.
+    Err(marked(Ledger::system().lock(LAST_LOCK_WAIT).and_then(mark), WorkError::Missed))
 }
 
 /// The share's GRES by a gpushare.conf in which something else is wrong.
@@ -139,8 +138,8 @@ fn variable(name: &str) -> Option<String> {
 fn place(caller: u32) -> Result<(), WorkError> {
     let job = &NodeJob::read(variable)?;
     let slurm_conf = slurm_conf();
-    let name = node_name();
-    let config = config(&slurm_conf, name.as_deref())?;
+    let name = variable(NODE);
+    let config = config(&slurm_conf)?;
     let ledger = Ledger::system();
     let roots = Roots::system();
     // NVML answers while gres.conf and the devices are read.
@@ -150,17 +149,15 @@ fn place(caller: u32) -> Result<(), WorkError> {
         && !job.has_nothing();
     let for_mps = job.gpu_mps && config.mps_whole_gpus;
     let nvml = (for_share || looks || for_mps).then(|| Nvml::start(&config, &ledger, &roots, looks));
-    // It is next to slurm.conf even on a configless slurmd, which has then fetched both.
-    let gres_conf = slurm_conf.with_file_name("gres.conf");
     let node = Node {
         config: &config,
         ledger: &ledger,
         roots: &roots,
-        gres_conf: Some(&gres_conf),
+        slurm_conf: &slurm_conf,
         name: name.as_deref(),
     };
     let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs());
-    let mut asked = Asked { node, nvml, slurm_conf: &slurm_conf, caller, answer: None };
+    let mut asked = Asked { node, nvml, caller, answer: None };
     let placed = place::place(node, job, &mut asked, now)?;
     report::placed(&placed);
     if let Placed::Now(entry, _) = &placed
@@ -191,7 +188,6 @@ fn place(caller: u32) -> Result<(), WorkError> {
 struct Asked<'a> {
     node: Node<'a>,
     nvml: Option<Nvml>,
-    slurm_conf: &'a Path,
     /// The process that started the prolog.
     caller: u32,
     /// NVML's answer.
@@ -215,7 +211,7 @@ impl place::Ask for Asked<'_> {
 
     fn over(&mut self, jobs: &[JobKey]) -> Vec<JobKey> {
         let (over, unknown) =
-            squeue::over(jobs, self.node.name, self.slurm_conf, (&self.node.roots.proc, self.caller));
+            squeue::over(jobs, self.node.name, self.node.slurm_conf, (&self.node.roots.proc, self.caller));
         if let Some(reason) = unknown {
             log::error!("can't tell whether jobs whose epilog never ran have ended: {reason}");
         }
@@ -223,20 +219,15 @@ impl place::Ask for Asked<'_> {
     }
 }
 
-/// slurmd's name for this node.
-fn node_name() -> Option<String> {
-    variable("SLURMD_NODENAME")
-}
-
-fn config(slurm_conf: &Path, node: Option<&str>) -> Result<NodeConfig, LoadError> {
+fn config(slurm_conf: &Path) -> Result<NodeConfig, LoadError> {
     let path = config::find(slurm_conf, Path::new(config::FALLBACK));
-    Ok(NodeConfig::load(&path, node)?.unwrap_or_default())
+    Ledger::system().rules(&path, variable(NODE).as_deref())
 }
 
 fn restart_daemon() -> Result<(), WorkError> {
     let (id, _) = id_and_restart(variable)?;
     let ledger = Ledger::system();
-    let config = config(&slurm_conf(), node_name().as_deref())?;
+    let config = config(&slurm_conf())?;
     let Some(entry) = ledger.find(id)? else { return Ok(()) };
     // The job's steps look for the daemon in the entry: not for one of another `Mps` or `MpsDir`.
     let folder = Daemon::of(&entry, config.mps).map(|daemon| daemon.folder(&config.mps_dir));
@@ -266,7 +257,11 @@ fn prepare_mps(node: Node, entry: &Entry, is_new: bool) -> Result<(), WorkError>
 /// Marks a job that was placed as one that can't run here, unless its epilog has run meanwhile. Gives the reason back,
 /// with that of a mark that can't be written.
 fn fail(node: Node, entry: &Entry, why: WorkError) -> WorkError {
-    match node.ledger.fail_recorded(entry.key, &why.to_string(), LOCK_WAIT) {
+    marked(node.ledger.fail_recorded(entry.key, &why.to_string(), LOCK_WAIT), why)
+}
+
+fn marked<T>(result: Result<T, LedgerError>, why: WorkError) -> WorkError {
+    match result {
         Ok(_) => why,
         Err(error) => WorkError::Unmarked(Box::new(why), error),
     }
@@ -291,7 +286,7 @@ fn release() -> Result<(), WorkError> {
         return Ok(());
     }
     // Even if the file can no longer be read, daemons that were started earlier must end.
-    let config = config(&slurm_conf(), node_name().as_deref()).unwrap_or_default();
+    let config = config(&slurm_conf()).unwrap_or_default();
     for ended in mps::leave(&config, &ledger, entry.filter(|_| released.is_some()).as_ref()) {
         report::ended(&ended);
     }

@@ -11,10 +11,8 @@ use gpushare_node::place::{Notice, Placed};
 /// Reports why the work for a job is not done, if so; in one line that names the job.
 pub fn failure(result: Result<(), impl Display>) {
     let Err(why) = result else { return };
-    match super::variable("SLURM_JOB_ID") {
-        Some(id) => log::error!("job {}: {why}", id.escape_debug()),
-        None => log::error!("{why}"),
-    }
+    let job = super::variable("SLURM_JOB_ID").map(|id| format!("job {}: ", id.escape_debug()));
+    log::error!("{}{why}", job.unwrap_or_default());
 }
 
 /// Reports the result for a job.
@@ -32,12 +30,8 @@ pub fn placed(placed: &Placed) {
         Holding::Nothing => {}
     }
     for notice in notices {
-        let line = line(entry, notice);
-        if matches!(notice, Notice::Completing(_)) {
-            log::info!("{line}");
-        } else {
-            log::error!("{line}");
-        }
+        let is_usual = matches!(notice, Notice::Completing(_));
+        log::log!(if is_usual { log::Level::Info } else { log::Level::Error }, "{}", line(entry, notice));
     }
 }
 
@@ -47,14 +41,11 @@ pub fn started(id: u32, started: Option<&Started>) {
     let How { unit, notice, unread } = how;
     let unit = unit.as_ref().map_or_else(|| "without a unit".to_owned(), |unit| format!("unit {unit}"));
     log::info!("job {id}: MPS daemon {daemon} started, process {pid}, {unit}");
-    if let Some(notice) = notice {
-        log::error!("job {id}: MPS daemon {daemon}: {notice}");
-    }
-    if let Some(said) = unread {
-        log::error!("job {id}: MPS daemon {daemon} {UNREAD}: {said}");
-    }
-    if let Some(why) = healed {
-        log::error!("job {id}: MPS daemon {daemon} had to be restarted: {why}");
+    let notice = notice.as_ref().map(|notice| format!(": {notice}"));
+    let unread = unread.as_ref().map(|said| format!(" {UNREAD}: {said}"));
+    let healed = healed.as_ref().map(|why| format!(" had to be restarted: {why}"));
+    for what in [notice, unread, healed].into_iter().flatten() {
+        log::error!("job {id}: MPS daemon {daemon}{what}");
     }
     if let Some(why) = mode {
         log::error!("job {id}: its GPU is not in compute mode exclusive-process: {why}");

@@ -58,7 +58,7 @@ impl Ask for Nobody {
 fn place(config: &NodeConfig, ledger: &Ledger, job: &NodeJob, now: u64) -> Result<(), Box<dyn Error>> {
     let roots = Roots::system();
     match place::place(
-        Node { config, ledger, roots: &roots, gres_conf: None, name: None },
+        Node { config, ledger, roots: &roots, slurm_conf: Path::new("/nonexistent/slurm.conf"), name: None },
         job,
         &mut Nobody,
         now,

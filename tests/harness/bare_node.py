@@ -36,7 +36,7 @@ class Node:
             subprocess.run(["umount", "--lazy", RUN], check=True)
         self.mount(size)
         self.site = SITE
-        (self.site / "slurm.conf").touch()
+        (self.site / "slurm.conf").write_text("JobSubmitPlugins=gpushare\n")
         self.site.chmod(0o755)
         (self.site / "gpushare.conf").write_text(
             f"Placement=own\nShareGRES=gpushare\nUnitsPerGpu={units}\nOvercommit=refuse\n"

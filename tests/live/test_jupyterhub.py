@@ -85,16 +85,18 @@ def test_a_notebook_opens_only_its_gpu(hub, pages):
 
 
 @pytest.mark.parametrize("name, lines", [
-    ("big", ["Error: gpushare: the share 'mps:75' has a size that this cluster doesn't allow", "sizes: 25, 50, 100",
+    ("big", ["gpushare: the share 'mps:75' has a size that this cluster doesn't allow", "sizes: 25, 50, 100",
              "GS122, see `gpushare explain GS122`"]),
-    ("carol", ["Error: gpushare: the share 'mps:25' is allowed only in certain reservations",
+    ("carol", ["gpushare: the share 'mps:25' is allowed only in certain reservations",
                f"their names contain one of: {COURSE.removesuffix('vision')}", "GS121, see `gpushare explain GS121`"]),
 ])
 def test_a_refused_student_reads_why_on_the_hubs_page(hub, pages, name, lines):
     status, url, text = pages[name]
     assert status == 400 and "/hub/spawn" in url, pages[name]
-    assert set(lines) <= set(text.splitlines()), text
-    assert "sbatch:" not in text and "Server Options" in text, text
+    # On a busy machine the hub says so on its page for waiting.
+    said = {line.removeprefix("Error: ") for line in text.splitlines()}
+    assert set(lines) <= said and "sbatch:" not in text, text
+    assert "Server Options" in text or "Spawn failed" in text, text
 
 
 def test_a_notebook_has_the_profiles_modules_and_no_shell_ran_outside_of_the_fence(hub, pages):

@@ -213,6 +213,25 @@ def test_a_share_that_only_the_note_tells_the_node_cannot_be_changed(node, share
     assert "GS124" in (changed.stderr if node.newer_than("23.02") else node.log("slurmctld")), changed.stderr
 
 
+def test_a_share_that_nobody_has_noted_fails(node, share):
+    """The plugin was taken out of slurmctld in an emergency. Jobs that it has noted still start."""
+    if node.kind != "own":
+        pytest.skip("Slurm tells the node of its shares")
+    noted = node.sbatch("--hold", share.half_gpu, script=OPEN)
+    node.ok("cd /etc/slurm; cp extra.conf /tmp/; sed -i /JobSubmitPlugins/d extra.conf; /lab/service restart slurmctld",
+            timeout=80)
+    try:
+        fails_alone(node, share.half_gpu, "gpushare-prolog gave it no GPU on this node")
+        # As docs/upgrade.md says.
+        node.ok("scontrol update partition=p state=drain")
+        assert "not available" in node.run(["sbatch", share.half_gpu, "--wrap=true"], "alice").stderr
+        node.ok(["scontrol", "release", noted])
+        assert node.finished(noted) == "COMPLETED" and len(opened(node.output(noted))[0]) == 1, node.output(noted)
+    finally:
+        node.ok("mv /tmp/extra.conf /etc/slurm/; scontrol update partition=p state=up; /lab/service restart slurmctld",
+                timeout=80)
+
+
 def test_a_share_that_fits_nowhere_fails_by_itself(node, share):
     """Slurm lets it start; the node has no room on one GPU, and Overcommit=refuse."""
     if node.kind.startswith("follow"):
@@ -339,6 +358,22 @@ def test_a_broken_configuration_opens_nothing(node, share):
         assert opened(entered(node, job, "alice", OPEN)) == [set()]
     finally:
         node.ok("mv /tmp/good.conf /etc/slurm/gpushare.conf")
+
+
+def test_a_configuration_that_is_lost_opens_nothing(node, share):
+    """Without one a node shares no GPUs. But this one has."""
+    job, _ = node.start(share.half_gpu, script="echo began; sleep 60")
+    node.wait(lambda: node.output(job), "its beginning")
+    node.ok("mv /etc/slurm/gpushare.conf /tmp/")
+    try:
+        lost = "gpushare.conf: there is no such file"
+        fails_alone(node, share.half_gpu, lost)
+        assert opened(node.ok(["srun", OPEN], "bob")) == [set()]
+        step = node.run(["srun", f"--jobid={job}", "--overlap", "echo", "ran"], "alice")
+        assert step.returncode != 0 and lost in step.stderr, step
+        assert opened(entered(node, job, "alice", OPEN)) != [], "its ssh sessions go on"
+    finally:
+        node.ok("mv /tmp/gpushare.conf /etc/slurm/")
 
 
 RENDER = (

@@ -154,15 +154,12 @@ pub struct Node {
 /// The ledger can't be read.
 pub fn gather(conf: Option<&Path>) -> Result<Status, LedgerError> {
     let ledger = Ledger::system();
-    let Listing { entries, failures, garbage } = list_of_one_moment(&ledger)?;
+    let Listing { entries, failures, garbage, .. } = list_of_one_moment(&ledger)?;
     let mut complaints = Vec::new();
-    let node = match node(conf, &ledger, &mut complaints) {
-        Ok(node) => node,
-        Err(reason) => {
-            complaints.push(format!("{reason}; this shows what the ledger has"));
-            Node::default()
-        }
-    };
+    let node = node(conf, &ledger, &mut complaints).unwrap_or_else(|reason| {
+        complaints.push(format!("{reason}; this shows what the ledger has"));
+        Node::default()
+    });
     let user_id = gpushare_node::user_id().unwrap_or(u32::MAX);
     let own_only = user_id != 0;
     let is_shown = |entry: &&Entry| !own_only || entry.user_id == user_id;

@@ -137,12 +137,9 @@ fn gather(conf: Option<&Path>, ledger: &Ledger) -> Facts {
     let mut complaints = Vec::new();
     let node = local::node(conf, ledger, &mut complaints);
     complaints.iter().for_each(complain);
-    match node {
-        Err(_) if !was_used => {}
-        read => {
-            let node = facts.take("gpus", read).unwrap_or_default();
-            read_node(&mut facts, node, ledger);
-        }
+    if node.is_ok() || was_used {
+        let node = facts.take("gpus", node).unwrap_or_default();
+        read_node(&mut facts, node, ledger);
     }
     facts
 }
@@ -161,7 +158,7 @@ fn read_node(facts: &mut Facts, node: local::Node, ledger: &Ledger) {
     };
     // Read after NVML, so that every job that NVML has seen has an entry.
     let listed = facts.take("ledger", local::list_of_one_moment(ledger));
-    let Some(Listing { entries, failures, garbage }) = listed else { return };
+    let Some(Listing { entries, failures, garbage, .. }) = listed else { return };
     let mut gpus = local::totals(&details, &units, &entries, &measured);
     let jobs = Jobs { entries: &entries, mps: sessions.as_deref() };
     local::find_foreign(&mut gpus, &jobs);

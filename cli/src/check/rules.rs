@@ -51,8 +51,7 @@ pub fn lost(named: Option<&Path>, slurm_conf: &Path, slurm: &Settings, has_hooks
     let path = config::find(slurm_conf, Path::new(config::FALLBACK));
     let places = has_hooks || slurm.all("Prolog").iter().any(|path| path.ends_with("/gpushare-prolog"));
     (places && named.is_none() && path.symlink_metadata().is_err()).then(|| {
-        let lost =
-            "there is no such file on this node: its jobs have no fence, and its shares no GPU of their own";
+        let lost = "there is no such file on this node: its jobs have no fence, or can open no GPU";
         let fix = "copy the controller's gpushare.conf there: Slurm sends it to no node";
         Finding::wrong(ABOUT, format!("{}: {lost}", path.display()), fix)
     })

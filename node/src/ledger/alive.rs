@@ -3,8 +3,9 @@
 //! An entry's witness is the slurmstepd of the job's extern step. The slurmstepd notes itself, or the prolog that it
 //! runs does (`PrologFlags=RunInJob`). An entry is dropped if that process is gone and no process on the machine has
 //! the title that a slurmstepd of any release uses for a step of the job. For a job without a witness, only slurmctld
-//! can say that it is over: slurmd was killed before the extern step, or there is no extern step. If the process that
-//! drops entries is killed, the next pass handles what it left.
+//! can say that it is over: slurmd was killed before the extern step, or there is no extern step. The entry of a job
+//! without GPUs is dropped after an hour, if no step of the job runs then. If the process that drops entries is killed,
+//! the next pass handles what it left.
 
 use gpushare::root_file;
 use std::collections::HashSet;
@@ -12,13 +13,15 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-use super::{Entry, Ledger, LedgerError, Locked, Witness};
+use super::{Entry, Ledger, LedgerError, Listing, Locked, Witness};
 use crate::job::JobKey;
 use crate::proc::image::Image;
 use crate::proc::{LONGEST_TITLE, STEPD, Stat, start_time, stat, step_daemons};
 
 /// How often to search the ledger when no job needs room.
 const INTERVAL: Duration = Duration::from_secs(60);
+/// When to doubt an entry of a job without GPUs, which has no witness. If its job lives, its next step asks slurmctld.
+const OLD: Duration = Duration::from_secs(3600);
 /// More ancestors than there are between a prolog and its slurmstepd: a shell or two.
 const MOST_ANCESTORS: usize = 16;
 
@@ -82,8 +85,10 @@ impl Locked<'_> {
             return Err(failed(io::ErrorKind::NotFound.into()));
         }
         let is_suspect = |entry: &Entry| entry.witness.is_some_and(|witness| is_gone(proc, &witness));
-        let mut suspects = self.ledger.list()?.entries;
+        let Listing { entries: mut suspects, mut without, .. } = self.ledger.list()?;
         suspects.retain(is_suspect);
+        without.retain(|entry| entry.failure.is_none() && now.saturating_sub(entry.since) >= OLD.as_secs());
+        suspects.extend(without);
         if suspects.is_empty() {
             return Ok(Vec::new());
         }

@@ -240,6 +240,17 @@ fn an_entry_of_another_version_is_neither_read_nor_lost() {
 }
 
 #[test]
+fn a_node_that_had_gpus_to_give_has_lost_its_file() {
+    let (dir, ledger) = ledger();
+    let rules = || ledger.rules(&dir.path().join("gpushare.conf"), None);
+    assert_eq!(rules().unwrap(), NodeConfig::default());
+    drop(ledger.lock(SOON).unwrap());
+    assert!(rules().unwrap_err().to_string().ends_with("gpushare.conf: there is no such file"));
+    fs::write(dir.path().join("gpushare.conf"), "Placement=off").unwrap();
+    assert_eq!(rules().unwrap(), NodeConfig::default());
+}
+
+#[test]
 fn a_job_whose_prolog_was_not_done_fails_if_that_start_of_it_is_recorded() {
     let (_dir, ledger) = ledger();
     let fail = |restart| ledger.fail_recorded(JobKey { id: 7, restart }, "stopped", SOON);

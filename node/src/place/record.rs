@@ -83,9 +83,8 @@ fn attempt(
         {
             return Ok(Attempt::Before(entry));
         }
-        Ok(None) => {}
-        // Its prolog runs again.
-        Ok(Some(entry)) if entry.key == job.key && !entry.has_gpus() => {}
+        // The latter if its prolog runs again.
+        Ok(found) if found.as_ref().is_none_or(|entry| entry.key == job.key && !entry.has_gpus()) => {}
         // The entry of an earlier start of the job, or of an old job with the same number.
         _ => {
             ledger.forget(job.key.id, None)?;
@@ -161,7 +160,7 @@ fn suspects(
     (job, allocation): (&NodeJob, &Allocation),
     seen: &Seen,
 ) -> Result<Vec<JobKey>, LedgerError> {
-    let entries = ledger.list()?.entries;
+    let mut entries = ledger.list()?.entries;
     let is_too_much = match allocation {
         Allocation::Share { units, .. } if node.config.placement != Placement::Follow => {
             let gpus = candidates(seen.gpus, &entries, job.user_id, &seen.units, None);
@@ -171,13 +170,7 @@ fn suspects(
         // Slurm counts each GPU separately.
         Allocation::Share { .. } | Allocation::Whole(_) | Allocation::Nothing => true,
     };
-    let keys = |witnessed: bool| {
-        let wanted = move |entry: &&Entry| entry.witness.is_some() == witnessed;
-        entries.iter().filter(wanted).map(|entry| entry.key)
-    };
-    let mut suspects: Vec<JobKey> = keys(false).collect();
-    if is_too_much {
-        suspects.extend(keys(true));
-    }
-    Ok(suspects)
+    entries.retain(|entry| is_too_much || entry.witness.is_none());
+    entries.sort_by_key(|entry| entry.witness.is_some());
+    Ok(entries.into_iter().map(|entry| entry.key).collect())
 }

@@ -97,9 +97,9 @@ impl Place {
         if let Some(proc) = &self.proc {
             roots.proc.clone_from(proc);
         }
-        let gres_conf = self.dir.path().join("gres.conf");
+        let slurm_conf = self.dir.path().join("slurm.conf");
         let Place { ledger, config, .. } = self;
-        let node = Node { config, ledger, roots: &roots, gres_conf: Some(&gres_conf), name: Some(self.name) };
+        let node = Node { config, ledger, roots: &roots, slurm_conf: &slurm_conf, name: Some(self.name) };
         let mut ask =
             Answers { measured: self.measured.clone(), over: &self.over, makes: self.makes.as_deref() };
         place(node, job, &mut ask, self.now)
@@ -230,8 +230,24 @@ fn jobs_without_gpus_and_nodes_without_a_placement_are_left_alone() {
     assert_eq!(node.ledger.find(1).unwrap(), None, "Slurm tells the steps of a share");
     let node = Place::new("Placement=own\nShareGRES=gpushare");
     assert!(matches!(node.place(&whole(1, &[])), Ok(Placed::NotOurs)));
+    assert_eq!(node.ledger.find(1).unwrap(), None, "nobody notes shares: its steps ask");
+    std::fs::write(node.dir.path().join("slurm.conf"), "JobSubmitPlugins=gpushare").unwrap();
+    assert!(matches!(node.place(&whole(1, &[])), Ok(Placed::NotOurs)));
     let entry = node.ledger.find(1).unwrap().unwrap();
     assert_eq!((entry.has_gpus(), entry.failure), (false, None), "its steps needn't ask");
+    for (text, is_noted) in [
+        ("#JobSubmitPlugins=gpushare\nJobSubmitPlugins=lua # gpushare", false),
+        ("include more.conf\nInclude none.conf\nInclude bad/%h.conf", false),
+        ("\u{e9}=1\njobsubmitplugins = lua,job_submit/gpushare", true),
+        ("Include more.conf \nInclude none.conf\nInclude yes.conf", true),
+    ] {
+        for (name, text) in [("slurm", text), ("more", "ClusterName=a"), ("yes", "JobSubmitPlugins=gpushare")]
+        {
+            std::fs::write(node.dir.path().join(format!("{name}.conf")), text).unwrap();
+        }
+        assert!(matches!(node.place(&whole(1, &[])), Ok(Placed::NotOurs)));
+        assert_eq!(node.ledger.find(1).unwrap().is_some(), is_noted, "{text}");
+    }
     let node = Place::new("Placement=own\nShareGRES=gpushare\nGpuFile=/dev/nvidia_none");
     std::fs::create_dir(node.dir.path().join("dev")).unwrap();
     assert!(matches!(node.place(&whole(1, &[])), Ok(Placed::NotOurs)));

@@ -39,7 +39,7 @@ use gpushare_node::environment::inherited::{inherited, misleading};
 use gpushare_node::fence::Fault;
 use gpushare_node::fence::access;
 use gpushare_node::fence::mend::{Mender, Watch};
-use gpushare_node::ledger::{Entry, Ledger, Locked, Witness, extern_step};
+use gpushare_node::ledger::{Entry, Ledger, LedgerError, Locked, Witness, extern_step};
 use gpushare_node::memory::{self, Limited};
 use gpushare_node::mps::Reach;
 use gpushare_node::proc::start_time;
@@ -201,21 +201,19 @@ fn after_a_fork(step: Step, fenced: &mut Fenced) {
 fn tell_the_other_steps(step: Step, reason: &str) {
     let reason = format!("ssh sessions can't be fenced: {reason}");
     let job = (step.job_id().unwrap_or(0), step.user_id().unwrap_or(0));
-    let mark = |locked: Locked| extern_step::fail(&locked, witness(), job, &reason);
-    let marked = Ledger::system().lock(LOCK_WAIT).and_then(mark);
-    if let Err(error) = marked {
-        log::error!("spank/gpushare: job {}: {error}", job.0);
-    }
+    in_ledger(job.0, |locked| extern_step::fail(&locked, witness(), job, &reason));
 }
 
 /// Notes this slurmstepd, which lives as long as the job: if it is gone but the entry is still there, the epilog never
 /// ran.
 fn stand_for(entry: &Entry) {
     let Some(witness) = witness() else { return };
-    let note = |locked: Locked| extern_step::note(&locked, entry.key, witness);
-    let noted = Ledger::system().lock(LOCK_WAIT).and_then(note);
-    if let Err(error) = noted {
-        log::error!("spank/gpushare: job {}: {error}", entry.key.id);
+    in_ledger(entry.key.id, |locked| extern_step::note(&locked, entry.key, witness));
+}
+
+fn in_ledger(job_id: u32, work: impl FnOnce(Locked) -> Result<(), LedgerError>) {
+    if let Err(error) = Ledger::system().lock(LOCK_WAIT).and_then(work) {
+        log::error!("spank/gpushare: job {job_id}: {error}");
     }
 }
 

@@ -158,14 +158,10 @@ impl StepState {
         let is_ours = |entry: &Entry| is_of(entry, step, witness);
         let found = Ledger::system().find(job_id).ok().flatten();
         let is_known = found.as_ref().is_some_and(|entry| entry.failure.is_some() || is_ours(entry));
-        if !is_known
-            && is_silent
-            && step.kind() != Kind::Extern
-            && may_be_any(&config.gpu_files, &Roots::system())
-        {
-            prepared.missed = heal::missed(step);
-        } else if step.kind() != Kind::Extern {
-            prepared.missed = found.as_ref().and_then(|entry| entry.failure.clone());
+        if step.kind() != Kind::Extern {
+            let asks = !is_known && is_silent && may_be_any(&config.gpu_files, &Roots::system());
+            let marked = || found.as_ref()?.failure.clone();
+            prepared.missed = if asks { heal::missed(step) } else { marked() };
         }
         let entry = found.filter(is_ours).filter(Entry::has_gpus).map(|entry| complete(config, entry));
         if let Some(entry) =
@@ -391,5 +387,5 @@ fn node_config(arguments: &[Vec<u8>]) -> Result<NodeConfig, RulesError> {
         .ok_or(RulesError::NoPath)?;
     // slurmd passes this to slurmstepd (src/slurmd/slurmstepd/slurmstepd.c, `_init_from_slurmd`).
     let node = std::env::var("SLURMD_NODENAME").ok();
-    Ok(NodeConfig::load(&path, node.as_deref())?.unwrap_or_default())
+    Ok(Ledger::system().rules(&path, node.as_deref())?)
 }

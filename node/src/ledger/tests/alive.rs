@@ -100,6 +100,23 @@ fn only_jobs_that_are_over_by_every_sign_are_dropped() {
     assert!(machine.reconcile().is_empty());
 }
 
+/// As after each epilog that Slurm 24.11 to 25.11 doesn't run as root: they must not pile up until the next boot.
+#[test]
+fn what_says_that_a_job_has_no_gpu_goes_after_an_hour_without_a_step() {
+    let machine = Machine::new();
+    machine.process(100, "slurmstepd", 7, b"slurmstepd: [1.batch]\0");
+    let locked = machine.ledger.lock(SOON).unwrap();
+    let without = |id, since| Entry { since, ..Entry::without_gpus(JobKey { id, restart: 0 }, 2001) };
+    for entry in [without(1, 0), without(2, NOW - 3599), without(3, NOW - 3600)] {
+        locked.record(&entry).unwrap();
+    }
+    locked.fail(JobKey { id: 4, restart: 0 }, 2001, "its steps say why").unwrap();
+    drop(locked);
+    assert!(machine.reconcile().is_empty(), "no share is taken back");
+    let left = [1, 2, 3, 4].map(|id| machine.ledger.knows(id));
+    assert_eq!(left, [true, true, false, true]);
+}
+
 #[test]
 fn who_has_no_entry_gets_no_witness() {
     let machine = Machine::new();

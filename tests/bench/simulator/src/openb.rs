@@ -61,6 +61,14 @@ pub fn draw(count: usize, seed: u64, gpus: usize, load: f64) -> Vec<Job> {
     jobs
 }
 
+/// The same jobs, each with the smallest of `sizes` that is enough. They ask for more then than their load says.
+pub fn rounded(mut jobs: Vec<Job>, sizes: &[u32]) -> Vec<Job> {
+    for job in &mut jobs {
+        job.units = sizes.iter().copied().filter(|size| *size >= job.units).min().unwrap_or(job.units);
+    }
+    jobs
+}
+
 fn job(random: &mut Random, arrival: f64) -> Job {
     let mut at = random.below(ASKED.iter().map(|(_, _, tasks)| tasks).sum());
     let asked = ASKED.iter().find(|(_, _, tasks)| {
@@ -101,5 +109,16 @@ mod tests {
         let until = jobs.last().map_or(0.0, |job| job.arrival);
         assert!((asked / until / 8000.0 - 0.6).abs() < 1e-9);
         assert_eq!(jobs, draw(500, 7, 8, 0.6), "a seed gives the same jobs");
+    }
+
+    #[test]
+    fn sizes_are_rounded_up_and_never_down() {
+        let size = |units| {
+            let mut jobs = draw(1, 1, 4, 0.5);
+            jobs.iter_mut().for_each(|job| job.units = units);
+            rounded(jobs, &[250, 500]).first().map(|job| job.units)
+        };
+        assert_eq!([110, 250, 290, 810].map(size), [250, 250, 500, 810].map(Some));
+        assert_eq!(rounded(draw(50, 7, 8, 0.6), &[]), draw(50, 7, 8, 0.6));
     }
 }

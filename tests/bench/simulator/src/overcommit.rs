@@ -12,7 +12,8 @@ use crate::openb;
 /// How often a job may go back.
 const RETURNS: [usize; 4] = [0, 1, 3, 7];
 const LOADS: [f64; 3] = [0.6, 0.8, 0.9];
-const NODES: [usize; 3] = [1, 2, 8];
+/// How many nodes, and the sizes up to which shares are rounded, if they are.
+const NODES: [(usize, &[u32]); 4] = [(1, &[]), (2, &[]), (8, &[]), (8, &[250, 500, 1000])];
 const ORDERS: [(Order, &str); 4] = [
     (Order::Index, "in order"),
     (Order::FewestCpus, "LLN"),
@@ -48,8 +49,11 @@ pub fn table(jobs: usize, seeds: u64) -> Result<String, String> {
             let _ = write!(text, "{name:>6}");
         }
     }
-    for nodes in NODES {
+    for (nodes, sizes) in NODES {
         let _ = write!(text, "\n{nodes}");
+        if !sizes.is_empty() {
+            let _ = write!(text, ", sizes rounded up to {sizes:?}");
+        }
         for load in LOADS {
             for (picker, packing, follow) in PICKERS {
                 // With one node there is no order, and under `follow` it hardly matters.
@@ -58,7 +62,7 @@ pub fn table(jobs: usize, seeds: u64) -> Result<String, String> {
                     let site =
                         Site { nodes, units: openb::UNITS, order: *order, packing, follow, returns: 0 };
                     let _ = write!(text, "\n{load:<4} {picker:<6} {name:<12}");
-                    text.push_str(&row(site, load, jobs, seeds)?);
+                    text.push_str(&row(site, (load, sizes), jobs, seeds)?);
                     text.truncate(text.trim_end().len());
                 }
             }
@@ -67,10 +71,11 @@ pub fn table(jobs: usize, seeds: u64) -> Result<String, String> {
     Ok(text)
 }
 
-fn row(site: Site, load: f64, jobs: usize, seeds: u64) -> Result<String, String> {
+fn row(site: Site, (load, sizes): (f64, &[u32]), jobs: usize, seeds: u64) -> Result<String, String> {
     let run = |returns: usize| {
         let run = |seed| {
-            simulate(&openb::draw(jobs, seed, site.nodes * GPUS, load), Site { returns, ..site })
+            let drawn = openb::rounded(openb::draw(jobs, seed, site.nodes * GPUS, load), sizes);
+            simulate(&drawn, Site { returns, ..site })
                 .map_err(|broken| format!("{site:?}, N={returns}, load {load}, seed {seed}: {broken:?}"))
         };
         (1..=seeds).map(run).collect::<Result<Vec<_>, _>>()
