@@ -223,7 +223,7 @@ impl<'a> Submission<'a> {
     pub fn set_job_control_variable(&mut self, name: &str, value: Option<&str>) {
         self.drop_job_control_variable(name);
         let Some(value) = value else { return };
-        if let Some(entry) = text::joined_in_slurm_memory(&[name.as_bytes(), b"=", value.as_bytes()]) {
+        if let Some(entry) = text::in_slurm_memory([name, value].join("=")) {
             self.append_job_control(entry);
         }
     }
