@@ -96,7 +96,8 @@ fn judge(submission: &mut Submission, policy: &Policy) -> ReturnCode {
         Ok(accepted) => {
             write(submission, &accepted);
             // Slurm's locks are released before anything else is written.
-            let note = accepted.share.map(|(gres, units)| format!("{gres}:{units}"));
+            // Its name is literal, so that there is room for all of it at once.
+            let note = accepted.share.map(|(gres, units)| format!("GPUSHARE_SHARE={gres}:{units}"));
             let Acceptance { remarks, once, .. } = accepted;
             drop(cache);
             // Removes a variable that the user set themselves, in any case.
