@@ -183,8 +183,8 @@ impl<'a, A: Accounting> Judgement<'_, 'a, A> {
         names.is_some_and(|names| names.iter().all(|name| !name.is_empty() && fits(name)))
     }
 
-    /// Slurm finds names of GRES inside tokens that aren't plain requests, so this must too: those of shares, or of whole
-    /// GPUs.
+    /// Slurm finds names of GRES inside tokens that aren't plain requests, so this must too: those of shares, or of
+    /// whole GPUs.
     fn hidden(&self, text: Unread, shares: bool, whole: bool) -> Option<Fault> {
         let share = shares && self.policy.share_names().any(|name| text.mentions(name));
         (share || whole && text.mentions(GPU))

@@ -66,8 +66,8 @@ pub enum Existing {
 unsafe impl Send for Existing {}
 
 impl Existing {
-    /// A job as slurmctld shows it. `None` for a job that doesn't wait, of which other things are shown, and for one with
-    /// a list of QOSes, of which a copy has only one, or with none.
+    /// A job as slurmctld shows it. `None` for a job that doesn't wait, of which other things are shown, and for one
+    /// with a list of QOSes, of which a copy has only one, or with none.
     fn shown(unpacked: Unpacked) -> Option<Existing> {
         let job = unpacked.job()?;
         let field = |string: *const c_char| {

@@ -56,8 +56,8 @@ impl<'r, A: Accounting> Judgement<'r, '_, A> {
         Some(self.refusal(rule, ground).asked(shortened(&load.written())).count(allowed).offer(offer))
     }
 
-    /// The first cap that the request exceeds, in any QOS and partition that the job may get, and where it comes from. A
-    /// reservation's partition is unknown here, so it may be any that a record names, or another.
+    /// The first cap that the request exceeds, in any QOS and partition that the job may get, and where it comes from.
+    /// A reservation's partition is unknown here, so it may be any that a record names, or another.
     fn excess(&self, load: &Load) -> Option<(Ground, Excess<'_>)> {
         let records = || self.policy.partition_records.iter().flat_map(|record| record.names.iter());
         let partitions: Vec<&[u8]> = match load.request.partitions() {
