@@ -275,17 +275,17 @@ impl<'r, 'a, A: Accounting> Judgement<'r, 'a, A> {
             Qos::List(names) => self.judge_list(names, accepted),
             Qos::One(name) => {
                 let qos = concerns_gpus.then(|| self.accounting.qos_named(name)).flatten();
-                self.judge_grounds(qos, accepted)?;
+                self.judge_grounds(qos, true, accepted)?;
                 self.favours(name, &mut accepted.remarks);
                 Ok(())
             }
             Qos::Default => match self.accounting.default_qos(self.request) {
-                DefaultQos::None => self.judge_grounds(None, accepted),
+                DefaultQos::None => self.judge_grounds(None, true, accepted),
                 DefaultQos::One(qos) => {
                     let name = self.accounting.name(qos);
                     let is_named = self.update.is_none_or(|(update, _)| update.request.qos.is_some());
                     if concerns_gpus {
-                        self.judge_grounds(Some(qos), accepted)?;
+                        self.judge_grounds(Some(qos), true, accepted)?;
                         accepted.pin_qos = Some(name).filter(|_| is_named);
                     }
                     self.favours(name, &mut accepted.remarks);
@@ -300,21 +300,17 @@ impl<'r, 'a, A: Accounting> Judgement<'r, 'a, A> {
     /// message.
     fn judge_all(&self, candidates: Vec<A::Qos>, accepted: &mut Acceptance) -> Ruling<()> {
         let (governed, others): (Vec<_>, Vec<_>) = candidates.into_iter().partition(|qos| self.governs(*qos));
-        governed.into_iter().chain(others).try_for_each(|qos| {
-            let fault = self.grounds_fault(self.ground(Some(qos)), accepted);
-            // A type that is filled in for one QOS was not checked under the others.
-            match fault {
-                Some(fault) if self.mode_of(&fault) == Mode::Default => Err(self.with_correction(fault)),
-                fault => self.apply_mode(fault, &mut accepted.remarks),
-            }
-        })
+        governed.into_iter().chain(others).try_for_each(|qos| self.judge_grounds(Some(qos), false, accepted))
     }
 
-    /// Checks by the rule of types, under the QOS or otherwise under the partition, and under the account.
-    fn judge_grounds(&self, qos: Option<A::Qos>, accepted: &mut Acceptance) -> Ruling<()> {
+    /// Checks by the rule of types, under the QOS or otherwise under the partition, and under the account. `only` is
+    /// false if the job may get another QOS.
+    fn judge_grounds(&self, qos: Option<A::Qos>, only: bool, accepted: &mut Acceptance) -> Ruling<()> {
         let ground = self.ground(qos);
         match self.grounds_fault(ground, accepted) {
-            None => {
+            // A type that is filled in for one QOS was not checked under the others.
+            Some(fault) if !only && self.mode_of(&fault) == Mode::Default => Err(self.with_correction(fault)),
+            None if only => {
                 let beyond = qos.and_then(|qos| self.beyond_limit(qos, ground));
                 self.advise(beyond, &mut accepted.remarks)
             }
@@ -325,7 +321,7 @@ impl<'r, 'a, A: Accounting> Judgement<'r, 'a, A> {
     /// Slurm later tries a list's QOSes, so the job must pass under each that limits all GPUs.
     fn judge_list(&self, list: Names, accepted: &mut Acceptance) -> Ruling<()> {
         self.apply_mode(self.faulty_list(list), &mut accepted.remarks)?;
-        self.judge_grounds(None, accepted)?;
+        self.judge_grounds(None, true, accepted)?;
         if !self.request.may_use_gpus() {
             return Ok(());
         }

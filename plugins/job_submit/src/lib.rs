@@ -13,7 +13,7 @@ use gpushare::submit::counters::{self, Outcome};
 use gpushare::submit::log_line::PREFIX;
 use gpushare::submit::message;
 use gpushare::submit::policy::{self, Acceptance, Change, Policy, Refusal, Remark, Trait, Update};
-use gpushare::submit::request::{Field, Request};
+use gpushare::submit::request::Field;
 use gpushare_slurm::accounting::Cache;
 use gpushare_slurm::submission::{Existing, Known, Record, ReturnCode, Submission};
 use gpushare_slurm::{daemon, export_job_submit};
@@ -96,7 +96,8 @@ fn judge(submission: &mut Submission, policy: &Policy) -> ReturnCode {
         Ok(accepted) => {
             write(submission, &accepted);
             // Slurm's locks are released before anything else is written.
-            let note = accepted.share.map(|(gres, units)| format!("{gres}:{units}"));
+            // Its name is literal, so that there is room for all of it at once.
+            let note = accepted.share.map(|(gres, units)| format!("GPUSHARE_SHARE={gres}:{units}"));
             let Acceptance { remarks, once, .. } = accepted;
             drop(cache);
             // Removes a variable that the user set themselves, in any case.
@@ -165,7 +166,7 @@ fn modify(update: &mut Submission, record: &Record, submitter: u32) -> ReturnCod
         if known.is_settled(update) {
             return ReturnCode::Accept;
         }
-        if let Some(code) = judge_update(update, known.existing(), &known.others(), &policy, submitter) {
+        if let Some(code) = judge_update(update, known.existing(), &policy, submitter) {
             if code == ReturnCode::Accept && update.is_silent() {
                 known.settle(update);
             }
@@ -183,7 +184,7 @@ fn modify(update: &mut Submission, record: &Record, submitter: u32) -> ReturnCod
     }
     let Some(existing) = record.copy() else { return ReturnCode::Failure };
     update.has_read(existing.size_read());
-    judge_update(update, &existing, &[], &policy, submitter).unwrap_or(ReturnCode::Failure)
+    judge_update(update, &existing, &policy, submitter).unwrap_or(ReturnCode::Failure)
 }
 
 fn changes<'a>(update: &'a Submission, array: bool, others: &'a [&'static str]) -> Update<'a> {
@@ -196,12 +197,11 @@ fn changes<'a>(update: &'a Submission, array: bool, others: &'a [&'static str]) 
     }
 }
 
-/// Checks and changes the update, and says why it is refused. `None` if the verdict on another of the `alike` would
-/// differ.
+/// Checks and changes the update, and says why it is refused. `None` if the verdict on another job that is shown alike
+/// would differ.
 fn judge_update(
     update: &mut Submission,
     existing: &Existing,
-    alike: &[Request],
     policy: &Policy,
     submitter: u32,
 ) -> Option<ReturnCode> {
@@ -211,7 +211,8 @@ fn judge_update(
     let cache = Cache::new();
     let accounting = &&cache;
     let verdict = policy::judge_update(&changes, &existing.request(), policy, accounting);
-    if alike.iter().any(|job| policy::judge_update(&changes, job, policy, accounting) != verdict) {
+    if existing.others().iter().any(|job| policy::judge_update(&changes, job, policy, accounting) != verdict)
+    {
         return None;
     }
     match verdict {

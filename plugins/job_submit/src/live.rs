@@ -13,8 +13,8 @@
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
-use std::sync::{Arc, LazyLock};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
 use gpushare::config::last_good::{self, LastGood, NoCopy, NoRules, Origin, Source};
@@ -35,8 +35,6 @@ pub struct Live {
     policy: RwLock<Option<Arc<Policy>>>,
     /// Since when this slurmctld was in control when the rules were last chosen.
     control: AtomicI64,
-    /// When to check the file again, in milliseconds of [`now`].
-    due: AtomicU64,
     file: Mutex<Option<File>>,
 }
 
@@ -49,6 +47,8 @@ struct File {
     judged: Option<Stamp>,
     /// A change that is still too recent to be read.
     young: Option<Stamp>,
+    /// When the file was last looked at.
+    looked: Option<Instant>,
     /// The last error in the log.
     complaint: String,
     /// The file of `RefusalCounts`, which slurmctld opens when it starts or takes control.
@@ -65,12 +65,7 @@ struct Stamp {
 
 impl Live {
     pub const fn new() -> Live {
-        Live {
-            policy: RwLock::new(None),
-            control: AtomicI64::new(NEVER),
-            due: AtomicU64::new(0),
-            file: Mutex::new(None),
-        }
+        Live { policy: RwLock::new(None), control: AtomicI64::new(NEVER), file: Mutex::new(None) }
     }
 
     /// Reads the file that belongs to a slurm.conf; `state` is `StateSaveLocation`. Changes nothing there, because this
@@ -105,12 +100,7 @@ impl Live {
         if self.control.load(Ordering::Acquire) != since {
             self.take_control(since, counted);
         }
-        let now = now();
-        let due = self.due.load(Ordering::Relaxed);
-        let next = now.saturating_add(millis(PAUSE));
-        if now >= due && self.due.compare_exchange(due, next, Ordering::Relaxed, Ordering::Relaxed).is_ok() {
-            self.look();
-        }
+        self.look();
         self.policy.read().clone()
     }
 
@@ -168,9 +158,15 @@ impl Live {
         *self.policy.write() = Some(Arc::new(policy));
     }
 
+    /// Reads an edited file, at most once in a [`PAUSE`]. Meanwhile others go on with the rules that there are.
     fn look(&self) {
         let Some(mut file) = self.file.try_lock() else { return };
         let Some(file) = file.as_mut() else { return };
+        let now = Instant::now();
+        if file.looked.is_some_and(|looked| now.duration_since(looked) < PAUSE) {
+            return;
+        }
+        file.looked = Some(now);
         let stamp = Stamp::of(&file.slurm_conf);
         if file.judged.as_ref() == Some(&stamp) {
             file.young = None;
@@ -267,14 +263,4 @@ fn keep(state: Option<&Path>, path: &Path, text: &str) {
             path.display()
         );
     }
-}
-
-/// Milliseconds since the first call.
-fn now() -> u64 {
-    static START: LazyLock<Instant> = LazyLock::new(Instant::now);
-    millis(START.elapsed())
-}
-
-fn millis(duration: Duration) -> u64 {
-    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }

@@ -23,14 +23,7 @@ impl Who {
 
     /// For an update: values that it doesn't change come from the job.
     pub fn updates(update: &Submission, existing: &Existing, submitter: u32) -> Who {
-        let (new, job) = (update.request(), existing.request());
-        let request = Request {
-            qos: new.qos.or(job.qos),
-            account: new.account.or(job.account),
-            partition: new.partition.or(job.partition),
-            reservation: new.reservation.or(job.reservation),
-            ..job
-        };
+        let request = update.request().over(&existing.request());
         let job_id = update.job_id().unwrap_or_default().to_vec();
         Who { update: Some((job_id, submitter)), ..Who::of(&request, update.name().or(existing.name())) }
     }

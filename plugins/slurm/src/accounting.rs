@@ -57,14 +57,11 @@ impl<'c> Accounting for &'c Cache {
     fn default_qos(&self, request: &Request) -> DefaultQos<Qos<'c>> {
         let locks = self.locks();
         if request.partition_is_the_reservations() {
-            let mut found = locks.possible_defaults(request);
-            return match (found.pop(), found.is_empty()) {
-                (None, _) => DefaultQos::None,
-                (Some(only), true) => DefaultQos::One(only),
-                (Some(last), false) => {
-                    found.push(last);
-                    DefaultQos::OneOf(found)
-                }
+            let found = locks.possible_defaults(request);
+            return match found.as_slice() {
+                [] => DefaultQos::None,
+                [only] => DefaultQos::One(*only),
+                _ => DefaultQos::OneOf(found),
             };
         }
         let association = locks.association(request);

@@ -219,11 +219,11 @@ impl<'a> Submission<'a> {
         self.message.as_deref().is_none_or(|place| place.is_null())
     }
 
-    /// Sets a variable that prolog and epilog will see as `SPANK_NAME`, and removes any that the user sent.
-    pub fn set_job_control_variable(&mut self, name: &str, value: Option<&str>) {
+    /// Sets a variable that prolog and epilog will see as `SPANK_NAME`, to an entry `NAME=…`, and removes any that the
+    /// user sent.
+    pub fn set_job_control_variable(&mut self, name: &str, entry: Option<&str>) {
         self.drop_job_control_variable(name);
-        let Some(value) = value else { return };
-        if let Some(entry) = text::joined_in_slurm_memory(&[name.as_bytes(), b"=", value.as_bytes()]) {
+        if let Some(entry) = entry.and_then(text::in_slurm_memory) {
             self.append_job_control(entry);
         }
     }

@@ -45,21 +45,6 @@ pub fn in_slurm_memory(text: impl AsRef<[u8]>) -> Option<NonNull<c_char>> {
     })
 }
 
-/// Joins the parts into one string in Slurm's own memory, without using our own heap if they are short.
-#[must_use]
-pub fn joined_in_slurm_memory(parts: &[&[u8]]) -> Option<NonNull<c_char>> {
-    let mut buffer = [0_u8; ON_STACK];
-    let mut length = 0;
-    for part in parts {
-        let Some(room) = buffer.get_mut(length..length + part.len()) else {
-            return in_slurm_memory(parts.concat());
-        };
-        room.copy_from_slice(part);
-        length += part.len();
-    }
-    in_slurm_memory(buffer.get(..length).unwrap_or_default())
-}
-
 /// Frees memory of Slurm's allocator and sets the pointer to null; does nothing for null.
 ///
 /// # Safety

@@ -47,7 +47,8 @@ impl<'a, A: Accounting> Judgement<'_, 'a, A> {
     fn shares_fault(&self) -> Option<Fault> {
         let rules = &self.policy.shares;
         let no_whole = self.shares_only_here();
-        if rules.reservations.is_empty() && rules.sizes.is_empty() && no_whole.is_none() {
+        let on_shares = !rules.reservations.is_empty() || !rules.sizes.is_empty();
+        if !on_shares && no_whole.is_none() {
             return None;
         }
         let mut gpus = false;
@@ -59,7 +60,7 @@ impl<'a, A: Accounting> Judgement<'_, 'a, A> {
                     gpus = true;
                     no_whole.map(|partition| self.whole_gpu(partition, gres.count, &plain(gres)))
                 }
-                Token::Unrecognised(text) => self.hidden(text, no_whole),
+                Token::Unrecognised(text) => self.hidden(text, on_shares, no_whole.is_some()),
                 Token::Gres(_) | Token::Cpus(_) | Token::Other => None,
             };
             if let Some(fault) = fault {
@@ -182,13 +183,12 @@ impl<'a, A: Accounting> Judgement<'_, 'a, A> {
         names.is_some_and(|names| names.iter().all(|name| !name.is_empty() && fits(name)))
     }
 
-    /// Slurm finds names of GRES inside tokens that aren't plain requests, so this must too.
-    fn hidden(&self, text: Unread, no_whole: Option<&[u8]>) -> Option<Fault> {
-        let rules = &self.policy.shares;
-        let on_shares = !rules.reservations.is_empty() || !rules.sizes.is_empty();
-        let share = on_shares && self.policy.share_names().any(|name| text.mentions(name));
-        let whole = no_whole.is_some() && text.mentions(GPU);
-        (share || whole).then(|| self.site_refusal(Rule::Unreadable, shortened(text.shown())))
+    /// Slurm finds names of GRES inside tokens that aren't plain requests, so this must too: those of shares, or of
+    /// whole GPUs.
+    fn hidden(&self, text: Unread, shares: bool, whole: bool) -> Option<Fault> {
+        let share = shares && self.policy.share_names().any(|name| text.mentions(name));
+        (share || whole && text.mentions(GPU))
+            .then(|| self.site_refusal(Rule::Unreadable, shortened(text.shown())))
     }
 
     fn whole_gpu(&self, partition: &[u8], count: u64, asked: &[u8]) -> Fault {

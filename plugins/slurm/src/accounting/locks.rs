@@ -78,42 +78,34 @@ impl Locks {
         // SAFETY: a zeroed record with the fields that the search reads; the locks are held, as `locked` says.
         let code =
             unsafe { slurm_sys::assoc_mgr_fill_in_qos(connection, wanted, enforce, &raw mut found, true) };
-        if code < 0 {
-            return None;
-        }
         // SAFETY: null or a record of the cache, which stays as it is while the locks are held.
-        unsafe { found.as_ref() }.map(Qos)
+        unsafe { found.as_ref() }.filter(|_| code >= 0).map(Qos)
     }
 
     #[doc(alias = "assoc_mgr_fill_in_assoc")]
     pub(super) fn association(&self, request: &Request) -> Option<&slurmdb_assoc_rec_t> {
-        text::with_c_string(request.account.unwrap_or_default(), |account| {
-            text::with_c_string(first_partition(request).unwrap_or_default(), |partition| {
-                self.association_of(request.user_id, account, partition)
-            })
-        })
-    }
-
-    /// An empty name counts as no name.
-    fn association_of(&self, user_id: u32, account: &CStr, partition: &CStr) -> Option<&slurmdb_assoc_rec_t> {
+        // An empty name counts as no name.
         let named =
             |name: &CStr| if name.is_empty() { std::ptr::null_mut() } else { name.as_ptr().cast_mut() };
-        // SAFETY: a C structure of numbers and pointers, for which all zeros mean "nothing set".
-        let mut wanted: slurmdb_assoc_rec_t = unsafe { std::mem::zeroed() };
-        wanted.uid = user_id;
-        wanted.acct = named(account);
-        wanted.partition = named(partition);
-        let mut found: *mut slurmdb_assoc_rec_t = std::ptr::null_mut();
-        let (connection, enforce) = database();
-        // SAFETY: the record's strings live to the end of this function and are only read; the locks are held.
-        let code = unsafe {
-            slurm_sys::assoc_mgr_fill_in_assoc(connection, &raw mut wanted, enforce, &raw mut found, true)
+        let find = |account: &CStr, partition: &CStr| {
+            // SAFETY: a C structure of numbers and pointers, for which all zeros mean "nothing set".
+            let mut wanted: slurmdb_assoc_rec_t = unsafe { std::mem::zeroed() };
+            wanted.uid = request.user_id;
+            wanted.acct = named(account);
+            wanted.partition = named(partition);
+            let mut found: *mut slurmdb_assoc_rec_t = std::ptr::null_mut();
+            let (connection, enforce) = database();
+            // SAFETY: the record's strings live to the end of this function and are only read; the locks are held.
+            let code = unsafe {
+                slurm_sys::assoc_mgr_fill_in_assoc(connection, &raw mut wanted, enforce, &raw mut found, true)
+            };
+            // SAFETY: null or a record of the cache, which stays as it is while the locks are held.
+            unsafe { found.as_ref() }.filter(|_| code >= 0)
         };
-        if code < 0 {
-            return None;
-        }
-        // SAFETY: null or a record of the cache, which stays as it is while the locks are held.
-        unsafe { found.as_ref() }
+        text::with_c_string(request.account.unwrap_or_default(), |account| {
+            let partition = first_partition(request).unwrap_or_default();
+            text::with_c_string(partition, |partition| find(account, partition))
+        })
     }
 
     /// The distinct default QOSes of all associations that the user has for the account.

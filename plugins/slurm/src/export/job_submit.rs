@@ -1,12 +1,5 @@
 //! What a job_submit plugin exports.
 
-use std::ffi::{c_char, c_int};
-
-use slurm_sys::{job_desc_msg_t, job_record};
-
-use crate::guard;
-use crate::submission::{Record, ReturnCode, Submission};
-
 /// Exports a job_submit plugin: `init`, `job_submit` and `job_modify`, for the release of the headers.
 ///
 /// `init = f` takes `fn() -> bool`; `false` makes slurmctld refuse to load the plugin, which is fatal for it.
@@ -24,8 +17,8 @@ macro_rules! export_job_submit {
         mod exports {
             use super::*;
             use std::ffi::{c_char, c_int};
-            use $crate::private::job_desc_msg_t;
-            use $crate::submission::{ReturnCode, Submission};
+            use $crate::private::{job_desc_msg_t, job_record};
+            use $crate::submission::{Record, ReturnCode, Submission};
 
             /// Called once, before the first call of the others, in slurmctld as SlurmUser.
             #[unsafe(no_mangle)]
@@ -54,9 +47,9 @@ macro_rules! export_job_submit {
                     }
                 })
             }
-        }
 
-        $crate::export_job_modify!($modify);
+            $crate::export_job_modify!($modify);
+        }
     };
 }
 
@@ -86,48 +79,25 @@ macro_rules! export_job_modify {
 #[macro_export]
 macro_rules! export_job_modify_with {
     ($modify:path, ($($argument:ident: $type:ty)?), $message:expr) => {
-        #[allow(missing_docs, reason = "Slurm looks the name up")]
-        mod modify {
-            use super::*;
-            use std::ffi::{c_char, c_int};
-            use $crate::export::job_submit::run_modify;
-            use $crate::private::{job_desc_msg_t, job_record};
-
-            /// # Safety
-            /// Called by slurmctld, with an update, the job's record and, if there is one, the place of a message.
-            #[unsafe(no_mangle)]
-            pub unsafe extern "C" fn job_modify(
-                changes: *mut job_desc_msg_t,
-                record: *mut job_record,
-                submitter: u32,
-                $($argument: $type,)?
-            ) -> c_int {
+        /// # Safety
+        /// Called by slurmctld, with an update, the job's record and, if there is one, the place of a message.
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn job_modify(
+            changes: *mut job_desc_msg_t,
+            record: *mut job_record,
+            submitter: u32,
+            $($argument: $type,)?
+        ) -> c_int {
+            $crate::guard::run("job_modify", ReturnCode::Failure.code(), || {
                 // SAFETY: slurmctld's arguments, valid during this call.
-                unsafe { run_modify(changes, record, $message, |update, job| $modify(update, job, submitter)) }
-            }
+                let update = unsafe { Submission::new(changes, $message) };
+                // SAFETY: the same; the record doesn't outlive this call.
+                let record = unsafe { Record::new(record) };
+                match (update, record) {
+                    (Some(mut update), Some(record)) => $modify(&mut update, &record, submitter).code(),
+                    _ => ReturnCode::Failure.code(),
+                }
+            })
         }
     };
-}
-
-/// The body of both forms of job_modify.
-///
-/// # Safety
-/// The arguments are those of slurmctld's call of job_modify(); `message` may be null.
-#[doc(hidden)]
-pub unsafe fn run_modify(
-    changes: *mut job_desc_msg_t,
-    record: *mut job_record,
-    message: *mut *mut c_char,
-    modify: impl FnOnce(&mut Submission, &Record) -> ReturnCode,
-) -> c_int {
-    guard::run("job_modify", ReturnCode::Failure.code(), || {
-        // SAFETY: the caller's promise.
-        let update = unsafe { Submission::new(changes, message) };
-        // SAFETY: the same; the record doesn't outlive this call.
-        let record = unsafe { Record::new(record) };
-        match (update, record) {
-            (Some(mut update), Some(record)) => modify(&mut update, &record).code(),
-            _ => ReturnCode::Failure.code(),
-        }
-    })
 }

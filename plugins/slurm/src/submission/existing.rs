@@ -66,6 +66,49 @@ pub enum Existing {
 unsafe impl Send for Existing {}
 
 impl Existing {
+    /// A job as slurmctld shows it. `None` for a job that doesn't wait, of which other things are shown, and for one
+    /// with a list of QOSes, of which a copy has only one, or with none.
+    fn shown(unpacked: Unpacked) -> Option<Existing> {
+        let job = unpacked.job()?;
+        let field = |string: *const c_char| {
+            // SAFETY: a string field of an unpacked job: null or a C string, unchanged while it is borrowed.
+            unsafe { text::bytes(string) }
+        };
+        let is_unclear = |qos: &[u8]| qos.is_empty() || qos.contains(&b',');
+        if job.job_state != slurm_sys::JOB_WAITS || field(job.qos).is_none_or(is_unclear) {
+            return None;
+        }
+        // From 24.11.1 on the library writes the memory of each GPU over the memory that the job names
+        // (src/common/slurm_protocol_pack.c, `_set_min_memory_tres`).
+        if !job.mem_per_tres.is_null() && job.bitflags & slurm_sys::JOB_NAMES_MEMORY != 0 {
+            return None;
+        }
+        // SAFETY: a C structure of numbers and pointers, for which all zeros are a valid value.
+        let mut description: Box<job_desc_msg_t> = Box::new(unsafe { std::mem::zeroed() });
+        // SAFETY: our own description; the call fills it with numbers and null pointers (src/api/init_msg.c).
+        unsafe { slurm_sys::slurm_init_job_desc_msg(&raw mut *description) };
+        // As `copy_job_record_to_job_desc` does.
+        macro_rules! same {
+            ($($member:ident)+) => { $(description.$member = job.$member;)+ };
+        }
+        same!(name account partition qos user_id bitflags num_tasks cpus_per_task req_nodes exc_nodes shared);
+        same!(ntasks_per_node ntasks_per_socket sockets_per_node cpus_per_tres mem_per_tres);
+        same!(tres_per_job tres_per_node tres_per_socket tres_per_task pn_min_memory pn_min_cpus max_nodes);
+        description.reservation = job.resv_name;
+        description.min_cpus = job.num_cpus;
+        // Only in Slurm's words: `num_nodes` is an estimate.
+        let counts = field(job.tres_req_str)?;
+        let nodes = counts.split(|byte| *byte == b',').find_map(|count| count.strip_prefix(b"node="))?;
+        description.min_nodes = str::from_utf8(nodes).ok()?.parse().ok()?;
+        description.ntasks_per_tres = 0;
+        Some(Existing::Shown { description, job: unpacked })
+    }
+
+    /// Whether rules and the log read the same of both.
+    fn is_like(&self, other: &Existing) -> bool {
+        self.name() == other.name() && self.request() == other.request() && self.others() == other.others()
+    }
+
     fn description(&self) -> &job_desc_msg_t {
         match self {
             // SAFETY: made by `Record::copy`; nothing else uses it until it is dropped.
@@ -96,6 +139,40 @@ impl Existing {
             request.memory = None;
         }
         request
+    }
+
+    /// What else a record may be that is shown so. Slurm shows the least number of nodes also where the job has no
+    /// maximum, none for a job that ran before, one task on each node where the job has no number of tasks, and whole
+    /// nodes where the partition gives no others (src/slurmctld/job_mgr.c, `_pack_default_job_details`).
+    pub fn others(&self) -> Vec<Request<'_>> {
+        let mut all = vec![self.request()];
+        let Existing::Shown { job, description } = self else { return Vec::new() };
+        let (Some(job), fewest) = (job.job(), description.min_nodes) else { return Vec::new() };
+        let mut or = |change: &dyn Fn(&mut Request)| {
+            for mut other in all.clone() {
+                change(&mut other);
+                if !all.contains(&other) {
+                    all.push(other);
+                }
+            }
+        };
+        if job.max_nodes <= job.num_nodes {
+            or(&|other| other.max_nodes = None);
+            or(&|other| other.max_nodes = Some(fewest));
+        }
+        // After an update of which slurmctld took only a part, the words are of the time before.
+        for nodes in [job.num_nodes, job.max_nodes] {
+            if nodes > fewest {
+                or(&|other| other.min_nodes = Some(nodes));
+            }
+        }
+        if job.num_tasks == fewest {
+            or(&|other| other.num_tasks = Some(0));
+        }
+        if u32::from(job.shared) == slurm_sys::JOB_SHARED_NONE {
+            or(&|other| other.exclusive = false);
+        }
+        all.split_off(1)
     }
 }
 
@@ -146,74 +223,22 @@ impl Known {
     /// `None` if slurmctld doesn't show enough of it: it must wait, with one QOS.
     pub fn of(update: &mut Submission, record: &Record) -> Option<Known> {
         // SAFETY: the promise of `Record::new`.
-        let (shown, unpacked, fewest_nodes) = unsafe { Shown::of(record.0.as_ptr()) }?;
-        let job = unpacked.job()?;
-        // SAFETY: a C structure of numbers and pointers, for which all zeros are a valid value.
-        let mut description: Box<job_desc_msg_t> = Box::new(unsafe { std::mem::zeroed() });
-        // SAFETY: our own description; the call fills it with numbers and null pointers (src/api/init_msg.c).
-        unsafe { slurm_sys::slurm_init_job_desc_msg(&raw mut *description) };
-        // As `copy_job_record_to_job_desc` does.
-        macro_rules! same {
-            ($($member:ident)+) => { $(description.$member = job.$member;)+ };
-        }
-        same!(name account partition qos user_id bitflags num_tasks cpus_per_task req_nodes exc_nodes shared);
-        same!(ntasks_per_node ntasks_per_socket sockets_per_node cpus_per_tres mem_per_tres);
-        same!(tres_per_job tres_per_node tres_per_socket tres_per_task);
-        description.pn_min_memory = job.pn_min_memory;
-        description.pn_min_cpus = job.pn_min_cpus;
-        description.reservation = job.resv_name;
-        description.min_cpus = job.num_cpus;
-        description.min_nodes = fewest_nodes;
-        description.max_nodes = job.max_nodes;
-        description.ntasks_per_tres = 0;
-        let existing = Existing::Shown { description, job: unpacked };
+        let (shown, unpacked) = unsafe { Shown::of(record.0.as_ptr()) }?;
+        let existing = Existing::shown(unpacked)?;
         Some(Known { shown, existing, command: update.command(), settled: None })
     }
 
     /// Whether another record of the same command is shown as this one is.
     pub fn is_like(&mut self, update: &Submission, record: &Record) -> bool {
-        // SAFETY: the promise of `Record::new`.
-        let shows_like = |shown: &mut Shown| unsafe { shown.is_like(record.0.as_ptr()) };
-        self.command.as_ref().is_some_and(|word| update.has_note(word)) && shows_like(&mut self.shown)
+        let same = |other| Existing::shown(other).is_some_and(|other| other.is_like(&self.existing));
+        self.command.as_ref().is_some_and(|word| update.has_note(word))
+            // SAFETY: the promise of `Record::new`.
+            && unsafe { self.shown.is_like(record.0.as_ptr(), same) }
     }
 
     /// The record.
     pub fn existing(&self) -> &Existing {
         &self.existing
-    }
-
-    /// What else a record may be that is shown so. Slurm shows the least number of nodes also where the job has no
-    /// maximum, none for a job that ran before, one task on each node where the job has no number of tasks, and whole
-    /// nodes where the partition gives no others (src/slurmctld/job_mgr.c, `_pack_default_job_details`).
-    pub fn others(&self) -> Vec<Request<'_>> {
-        let mut all = vec![self.existing.request()];
-        let Existing::Shown { job, description } = &self.existing else { return Vec::new() };
-        let (Some(job), fewest) = (job.job(), description.min_nodes) else { return Vec::new() };
-        let mut or = |change: &dyn Fn(&mut Request)| {
-            for mut other in all.clone() {
-                change(&mut other);
-                if !all.contains(&other) {
-                    all.push(other);
-                }
-            }
-        };
-        if job.max_nodes <= job.num_nodes {
-            or(&|other| other.max_nodes = None);
-            or(&|other| other.max_nodes = Some(fewest));
-        }
-        // After an update of which slurmctld took only a part, the words are of the time before.
-        for nodes in [job.num_nodes, job.max_nodes] {
-            if nodes > fewest {
-                or(&|other| other.min_nodes = Some(nodes));
-            }
-        }
-        if job.num_tasks == fewest {
-            or(&|other| other.num_tasks = Some(0));
-        }
-        if u32::from(job.shared) == slurm_sys::JOB_SHARED_NONE {
-            or(&|other| other.exclusive = false);
-        }
-        all.split_off(1)
     }
 
     /// Remembers that this update may change each record like this one.

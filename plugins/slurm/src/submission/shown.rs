@@ -5,20 +5,12 @@
 //! only once: if others there, alone, leave what a rule reads as it was, it is no part of that, nor of a length
 //! on which that depends, and a record that differs only in such bytes is alike.
 
-use std::ffi::{c_char, c_int};
+use std::ffi::c_int;
 use std::ptr::NonNull;
 
 use slurm_sys::{assoc_mgr_lock_t, job_info, packed_t};
 
-use crate::{packed, text};
-
-/// Flags that a rule reads.
-const FLAGS: u64 = slurm_sys::JOB_USE_MIN_NODES
-    | slurm_sys::JOB_MOST_NODES_ARE_TASKS
-    | slurm_sys::JOB_SPREAD
-    | slurm_sys::JOB_ENFORCES_BINDING
-    | slurm_sys::JOB_OF_CRONTAB
-    | slurm_sys::JOB_NAMES_MEMORY;
+use crate::packed;
 
 /// Of records with more different bytes, lengths may differ. With another length alone, Slurm's library would complain
 /// in the log.
@@ -28,37 +20,39 @@ const MOST_LOOKED_INTO: usize = 24;
 #[derive(Debug)]
 pub(super) struct Shown {
     packed: Vec<u8>,
-    /// What a rule reads of it.
-    read: Vec<u8>,
     /// Which bytes were looked into, and whether another one may be there.
     looked: Vec<Option<bool>>,
 }
 
 impl Shown {
-    /// The job, and the least number of nodes that it wants. `None` if slurmctld doesn't show enough of it.
+    /// The job; `None` if slurmctld shows none.
     ///
     /// # Safety
     /// The record is one of slurmctld's, under its job lock, and this thread holds none of assoc_mgr's locks.
     #[doc(alias = "pack_job")]
-    pub unsafe fn of(record: *mut slurm_sys::job_record) -> Option<(Shown, Unpacked, u32)> {
+    pub unsafe fn of(record: *mut slurm_sys::job_record) -> Option<(Shown, Unpacked)> {
         // SAFETY: the caller's promise.
         let packed = unsafe { with_packed(record, |packed| packed.to_vec()) }?;
         let unpacked = Unpacked::of(&packed)?;
-        let (read, fewest_nodes) = read(unpacked.job()?)?;
-        Some((Shown { looked: vec![None; packed.len()], packed, read }, unpacked, fewest_nodes))
+        Some((Shown { looked: vec![None; packed.len()], packed }, unpacked))
     }
 
-    /// Whether the same is read of another record.
+    /// Whether the same is read of another record; `same` compares what a rule reads of it.
     ///
     /// # Safety
     /// As for [`Shown::of`].
-    pub unsafe fn is_like(&mut self, record: *mut slurm_sys::job_record) -> bool {
+    pub unsafe fn is_like(
+        &mut self,
+        record: *mut slurm_sys::job_record,
+        same: impl Fn(Unpacked) -> bool,
+    ) -> bool {
+        let same = |packed: &[u8]| Unpacked::of(packed).is_some_and(&same);
         // SAFETY: the caller's promise.
-        let reads_like = unsafe { with_packed(record, |other| self.reads_like(other)) };
+        let reads_like = unsafe { with_packed(record, |other| self.reads_like(other, same)) };
         reads_like == Some(true)
     }
 
-    fn reads_like(&mut self, other: &[u8]) -> bool {
+    fn reads_like(&mut self, other: &[u8], same: impl Fn(&[u8]) -> bool) -> bool {
         if self.packed.len() == other.len() {
             let differs = |at: &usize| self.packed.get(*at) != other.get(*at);
             let looked: Vec<(usize, Option<bool>)> = (0..other.len())
@@ -68,32 +62,29 @@ impl Shown {
             if looked.iter().all(|(_, may_differ)| *may_differ == Some(true)) {
                 return true;
             }
-            if looked.len() <= MOST_LOOKED_INTO && self.is_read_of(other) {
+            if looked.len() <= MOST_LOOKED_INTO && same(other) {
                 let news = looked.iter().filter(|(_, known)| known.is_none());
-                news.for_each(|(at, _)| self.look_into(*at, other.get(*at).copied().unwrap_or_default()));
+                for (at, _) in news {
+                    self.look_into(*at, other.get(*at).copied().unwrap_or_default(), &same);
+                }
                 return true;
             }
         }
-        self.is_read_of(other)
+        same(other)
     }
 
-    fn look_into(&mut self, at: usize, byte: u8) {
+    fn look_into(&mut self, at: usize, byte: u8, same: impl Fn(&[u8]) -> bool) {
         let own = self.packed.get(at).copied().unwrap_or_default();
         let may_differ = may_differ(own, byte, |byte| {
             let mut changed = self.packed.clone();
             if let Some(place) = changed.get_mut(at) {
                 *place = byte;
             }
-            self.is_read_of(&changed)
+            same(&changed)
         });
         if let Some(place) = self.looked.get_mut(at) {
             *place = Some(may_differ);
         }
-    }
-
-    fn is_read_of(&self, packed: &[u8]) -> bool {
-        let unpacked = Unpacked::of(packed);
-        unpacked.as_ref().and_then(Unpacked::job).and_then(read).is_some_and(|(read, _)| read == self.read)
     }
 }
 
@@ -147,46 +138,6 @@ impl Drop for Unpacked {
         // SAFETY: made by the library, not used afterwards.
         unsafe { slurm_sys::slurm_free_job_info_msg(self.0.as_ptr()) }
     }
-}
-
-/// What a rule reads of a job, one after another, and the least number of nodes, which is in Slurm's words only in
-/// `tres_req_str`: `num_nodes` is an estimate. `None` for a job that doesn't wait, of which other things are shown, and
-/// for one with a list of QOSes, of which a copy has only one, or with none. Whatever [`super::Known::of`] takes must
-/// be here.
-fn read(job: &job_info) -> Option<(Vec<u8>, u32)> {
-    let field = |string: *const c_char| {
-        // SAFETY: a string field of an unpacked job: null or a C string, unchanged while it is borrowed.
-        unsafe { text::bytes(string) }
-    };
-    let is_unclear = |qos: &[u8]| qos.is_empty() || qos.contains(&b',');
-    if job.job_state != slurm_sys::JOB_WAITS || field(job.qos).is_none_or(is_unclear) {
-        return None;
-    }
-    // From 24.11.1 on the library writes the memory of each GPU over the memory that the job names
-    // (src/common/slurm_protocol_pack.c, `_set_min_memory_tres`).
-    if !job.mem_per_tres.is_null() && job.bitflags & slurm_sys::JOB_NAMES_MEMORY != 0 {
-        return None;
-    }
-    let counts = field(job.tres_req_str)?;
-    let nodes = counts.split(|byte| *byte == b',').find_map(|count| count.strip_prefix(b"node="))?;
-    let fewest_nodes = str::from_utf8(nodes).ok()?.parse().ok()?;
-    let mut all = Vec::with_capacity(512);
-    macro_rules! texts {
-        ($($member:ident)+) => { $(
-            all.push(u8::from(job.$member.is_null()));
-            all.extend(field(job.$member).unwrap_or_default());
-            all.push(0);
-        )+ };
-    }
-    macro_rules! numbers {
-        ($($member:ident)+) => { $(all.extend(job.$member.to_ne_bytes());)+ };
-    }
-    texts!(name account qos partition resv_name req_nodes exc_nodes cpus_per_tres mem_per_tres tres_req_str);
-    texts!(tres_per_job tres_per_node tres_per_socket tres_per_task);
-    numbers!(user_id num_tasks num_nodes max_nodes num_cpus max_cpus pn_min_cpus pn_min_memory cpus_per_task shared);
-    numbers!(ntasks_per_node ntasks_per_socket sockets_per_node);
-    all.extend((job.bitflags & FLAGS).to_ne_bytes());
-    Some((all, fewest_nodes))
 }
 
 #[cfg(test)]

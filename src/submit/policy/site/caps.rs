@@ -5,17 +5,16 @@
 //! requests, with the minimum and with the maximum of nodes. It doesn't see what Slurm adds (whole cores, whole nodes,
 //! defaults).
 
-use std::cell::RefCell;
+use std::cell::OnceCell;
 
 use super::super::governed::invented;
 use super::super::{
-    Accounting, Amount, Correction, DefaultMemory, Fault, GPU, Ground, Judgement, Offer, PerGpu, Rule, plain,
-    shortened,
+    Accounting, Amount, Correction, Fault, Ground, Judgement, Offer, PerGpu, Rule, plain, shortened,
 };
 use super::load::{Excess, Load};
 use crate::mend::mended;
 use crate::submit::grammar::Token;
-use crate::submit::request::{Field, Parsed, Partitions, Request};
+use crate::submit::request::{Field, Parsed, Partitions};
 use crate::text::pattern::Case;
 
 impl<'r, A: Accounting> Judgement<'r, '_, A> {
@@ -58,25 +57,29 @@ impl<'r, A: Accounting> Judgement<'r, '_, A> {
     }
 
     /// The first cap that the request exceeds, in any QOS and partition that the job may get, and where it comes from.
+    /// A reservation's partition is unknown here, so it may be any that a record names, or another.
     fn excess(&self, load: &Load) -> Option<(Ground, Excess<'_>)> {
-        // Asked only once for each partition, because slurmctld must pack the partition's whole record for it.
-        let known: RefCell<Vec<(Vec<u8>, DefaultMemory)>> = RefCell::default();
-        let default_memory = |partition: &[u8]| {
-            let found = known.borrow().iter().find(|(name, _)| name == partition).map(|(_, memory)| *memory);
-            found.unwrap_or_else(|| {
-                let memory = self.accounting.default_memory(partition);
-                known.borrow_mut().push((partition.to_owned(), memory));
-                memory
-            })
+        let records = || self.policy.partition_records.iter().flat_map(|record| record.names.iter());
+        let partitions: Vec<&[u8]> = match load.request.partitions() {
+            Partitions::Named(names) => names.each(),
+            Partitions::OfReservation => records().map(str::as_bytes).chain([b"".as_slice()]).collect(),
+            Partitions::Default => vec![self.accounting.default_partition().unwrap_or_default()],
         };
-        self.in_each_place(load.request, |qos, partition| {
-            let is_in = |amount: &Amount| match amount {
-                Amount::Cpus => mended("caps-cpus"),
-                Amount::Memory => mended("caps-memory"),
-            };
-            [Amount::Cpus, Amount::Memory].into_iter().filter(is_in).find_map(|amount| {
-                let (cap, ground) = self.cap(amount, qos, partition)?;
-                Some((ground, load.excess(amount, cap, || default_memory(partition))?))
+        // A partition's default memory is asked for only once, because slurmctld must pack its whole record for that.
+        let places: Vec<_> = partitions.into_iter().map(|name| (name, OnceCell::new())).collect();
+        let by_qos = self.policy.records.iter().any(|record| record.caps.any());
+        let qoses = if by_qos { self.names_of_qoses(load.request) } else { vec![b"".as_slice()] };
+        let is_in = |amount: &Amount| match amount {
+            Amount::Cpus => mended("caps-cpus"),
+            Amount::Memory => mended("caps-memory"),
+        };
+        qoses.into_iter().find_map(|qos| {
+            places.iter().find_map(|(partition, memory)| {
+                [Amount::Cpus, Amount::Memory].into_iter().filter(is_in).find_map(|amount| {
+                    let (cap, ground) = self.cap(amount, qos, partition)?;
+                    let default = || *memory.get_or_init(|| self.accounting.default_memory(partition));
+                    Some((ground, load.excess(amount, cap, default)?))
+                })
             })
         })
     }
@@ -94,35 +97,12 @@ impl<'r, A: Accounting> Judgement<'r, '_, A> {
         of_qos.or_else(of_partition).or_else(|| self.policy.caps.of(amount).map(|cap| (cap, Ground::Site)))
     }
 
-    /// Calls `look` for each QOS and partition that the job may get. A reservation's partition is unknown here, so it
-    /// may be any that a record names, or another.
-    fn in_each_place<'s, T>(
-        &'s self,
-        request: &Request<'s>,
-        mut look: impl FnMut(&[u8], &[u8]) -> Option<T> + 's,
-    ) -> Option<T> {
-        let records = || self.policy.partition_records.iter().flat_map(|record| record.names.iter());
-        let partitions: Vec<&[u8]> = match request.partitions() {
-            Partitions::Named(names) => names.each(),
-            Partitions::OfReservation => records().map(str::as_bytes).chain([b"".as_slice()]).collect(),
-            Partitions::Default => vec![self.accounting.default_partition().unwrap_or_default()],
-        };
-        let mut in_qos = |qos: &[u8]| partitions.iter().find_map(|partition| look(qos, partition));
-        if !self.policy.records.iter().any(|record| record.caps.any()) {
-            return in_qos(b"");
-        }
-        self.names_of_qoses(request).into_iter().find_map(in_qos)
-    }
-
     /// A token that Slurm may read as another number of GPUs than the plain tokens show.
     fn hidden_gpus(&self) -> Option<Fault> {
-        let text = self.request.tokens().find_map(|(_, token)| match token {
-            Token::Unrecognised(text) => Some(text).filter(|text| {
-                text.mentions(GPU) || self.policy.share_names().any(|name| text.mentions(name))
-            }),
+        self.request.tokens().find_map(|(_, token)| match token {
+            Token::Unrecognised(text) => self.hidden(text, true, true),
             _ => None,
-        })?;
-        Some(self.site_refusal(Rule::Unreadable, shortened(text.shown())))
+        })
     }
 
     /// GPUs that no string of the job shows, at the latest at the next update: those that Slurm invents for
