@@ -4,6 +4,8 @@ use super::*;
 use crate::submit::message;
 use crate::submit::request::Field;
 
+mod commands;
+
 fn advice(request: &Request, policy: &Policy) -> Option<String> {
     tried(&refused(judge(request, policy, &TABLE)))
 }
