@@ -109,7 +109,7 @@ fn counts_that_cannot_be_opened_stay_and_what_is_no_file_of_counts_goes() {
     let locked = ledger.lock(SOON).unwrap();
     locked.count_placement(&entry(6, 0), false);
     let counts = dir.path().join("gpushare/counts");
-    std::fs::set_permissions(&counts, Permissions::from_mode(0)).unwrap();
+    std::fs::set_permissions(&counts, Permissions::from_mode(0o0)).unwrap();
     locked.count_placement(&entry(7, 0), false);
     assert!(counts.exists(), "the next prolog may open it");
     std::fs::set_permissions(&counts, Permissions::from_mode(0o644)).unwrap();

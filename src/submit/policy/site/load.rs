@@ -236,8 +236,7 @@ impl<'r> Load<'r> {
         Some(())
     }
 
-    /// Reduces the number of tasks: of the job, per node or per GPU. Where that isn't enough, the result is refused when
-    /// it is checked again.
+    /// Reduces the number of tasks: of the job, per node or per GPU. If that isn't enough, the second check refuses it.
     fn fit_tasks(&self, nodes: u64, allowed: u64, wanted: &mut Description<Vec<u8>>) -> Option<()> {
         let request = self.request;
         let number = |count: u64| u16::try_from(count).ok();
