@@ -127,7 +127,9 @@ fn it_is_said_whose_rule_it_is_and_what_is_there() {
 
 #[test]
 fn what_one_rule_says_of_two_causes_differs() {
-    let said = |rule, ground, field| refusal(&Refusal { rule, ground, field, ..untyped() });
+    let said = |rule, ground, field| {
+        refusal(&Refusal { rule, ground, field, resembles: b"a40".to_vec(), ..untyped() })
+    };
     let (named, none) = (Ground::Partition(b"p".to_vec()), Ground::Partition(Vec::new()));
     for (rule, field, of_none, of_named) in [
         (Rule::WholeGpu, Field::Node, "specify the partition for 'gpu:2'", "partition 'p' is for shares"),
@@ -148,6 +150,7 @@ fn what_one_rule_says_of_two_causes_differs() {
         (Rule::NotRestated, site, Field::Node, "to move a job out of a reservation for shares"),
         (Rule::NotRestated, qos(), Field::Node, "to move a job to QOS 'qos_lafferty'"),
         (Rule::ShareSize, qos(), Field::Node, "has a size that this cluster doesn't allow"),
+        (Rule::TypeResembles, qos(), Field::Node, "doesn't exist here, but Slurm would treat it as 'a40'"),
     ] {
         let text = said(rule, ground, field);
         assert!(text.contains(expected), "{text}");
