@@ -75,3 +75,9 @@ fn an_update_says_its_numbers_as_scontrol_names_them() {
         assert_eq!(found, Some(format!("scontrol update job=12_3 {expected}")), "{change}");
     }
 }
+
+#[test]
+fn a_type_with_a_limit_of_0_is_no_offer() {
+    let refusal = refused(judge(&node("qos_of_nothing", "gres/gpu:1"), &Policy::default(), &TABLE));
+    assert_eq!((refusal.beyond, tried(&refusal)), (None, None));
+}
