@@ -172,6 +172,10 @@ fn other_tres_ask_for_no_gpu() {
     for text in ["mem=4g", "license/matlab:1", "license/matlab@host:1", "bb/cray=1", "none", "billing=3"] {
         assert_eq!(one(text, Slash), Token::Other, "{text}");
     }
+    // A name that isn't a word may have another meaning to Slurm.
+    for text in ["license/a b:1", "license/:1", "license/matlab@:1", "bb/-x=1"] {
+        assert_eq!(one(text, Slash), unread(text, Slash), "{text}");
+    }
     for (text, cpus) in [("cpu=2", 2), ("cpu:2", 2), ("cpu", 1), ("cpu=2k", 2048)] {
         assert_eq!(one(text, Slash), Token::Cpus(cpus), "{text}");
     }
