@@ -313,6 +313,8 @@ fn a_job_is_right_after_each_step_of_an_update() {
         // A job that is older than the rule can be fixed.
         ("node=gres/gpu:a40:1 c=9 cpus=9", "c=8 cpus=8", None),
         ("node=gres/gpu:a40:1 c=9 cpus=9", "c=8", CPUS),
+        ("node=gres/gpu:a40:1 c=1 cpus=8 per-gpu=8", "c=2 cpus=8 per-gpu=1", CPUS),
+        ("node=gres/gpu:a40:1 c=1 cpus=8 per-gpu=8", "c=1 cpus=8 per-gpu=1", None),
         // The nodes are applied before them.
         ("job=gres/gpu:a40:2 mincpus=16 N=1 Nmax=1", "Nmax=2 job=gres/gpu:a40:4", CPUS),
         // GPUs that no string shows any more
