@@ -172,6 +172,10 @@ mod tests {
         std::fs::write(&path, vec![b'#'; 2 << 20]).unwrap();
         assert!(matches!(load(&path), Err(LoadError::TooLong(_))));
         assert!(matches!(load(dir.path()), Err(LoadError::Read(..))));
+        std::fs::write(&path, vec![b'#'; (1 << 20) + 1]).unwrap();
+        assert!(matches!(load(&path), Err(LoadError::TooLong(_))));
+        std::fs::write(&path, vec![b'#'; 1 << 20]).unwrap();
+        assert!(load(&path).unwrap().is_some_and(|(_, text)| text.len() == 1 << 20), "1 MiB is allowed");
         std::fs::write(&path, b"").unwrap();
         assert!(load(&path).unwrap_err().to_string().contains("the file is empty"));
     }

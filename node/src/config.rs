@@ -13,6 +13,8 @@ use gpushare::words;
 
 pub mod gpu_files;
 mod keys;
+#[cfg(test)]
+mod tests;
 pub mod units;
 
 pub use gpu_files::GpuFiles;

@@ -151,6 +151,9 @@ mod tests {
         fs::write(top.path().join("cgroup/dmem.capacity"), "drm/0000:01:00.0/vram0 1\n").unwrap();
         fs::write(job.join("dmem.max"), "drm/0000:01:00.0/vram0 max\n").unwrap();
         assert_eq!(limit(Some(2048)).unwrap(), Limited::Not, "another GPU's memory");
+        let nowhere = Entry { given: Given::default(), ..entry(Some(2048), false) };
+        let limited = super::limit(&NodeConfig::default(), &nowhere, &job).unwrap();
+        assert_eq!(limited, Limited::Not, "whose memory it is isn't known");
     }
 
     /// As Slurm 26.11's task_cgroup_dmem.c writes it for shards, to `dmem.max` and `dmem.min`, before our hook and

@@ -317,6 +317,20 @@ fn poll<const N: usize>(
     Ok(polled.map(|file| file.revents != 0))
 }
 
+/// For tests: a file that can be opened, and that the kernel lets nobody write to (EPERM).
+#[cfg(test)]
+pub(crate) fn unwritable() -> OwnedFd {
+    // SAFETY: memfd_create(2) takes a C string; the number that it gives is nobody else's.
+    let number = unsafe { libc::memfd_create(c"unwritable".as_ptr(), libc::MFD_ALLOW_SEALING) };
+    assert!(number >= 0, "{}", io::Error::last_os_error());
+    // SAFETY: the number was just made.
+    let file = unsafe { OwnedFd::from_raw_fd(number) };
+    // SAFETY: fcntl(2) with F_ADD_SEALS takes only numbers.
+    let sealed = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_ADD_SEALS, libc::F_SEAL_WRITE) };
+    assert_eq!(sealed, 0, "{}", io::Error::last_os_error());
+    file
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

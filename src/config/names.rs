@@ -107,3 +107,40 @@ pub fn differing(word: &str, key: &str) -> usize {
     let ends = longer.bytes().rev().zip(shorter.bytes().rev()).take(shorter.len() - start);
     longer.len() - start - ends.take_while(|(a, b)| a == b).count()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_differ_by_what_is_between_their_common_ends() {
+        for (word, key, expected) in [
+            ("Mps", "mps", 0),
+            ("Mpss", "Mps", 1),
+            ("Mp", "Mps", 1),
+            ("Pakking", "Packing", 1),
+            ("Moode", "Mode", 1),
+            ("Mdoe", "Mode", 2),
+            ("aa", "aaa", 1),
+            ("", "abc", 3),
+            ("xyz", "abcd", 4),
+        ] {
+            assert_eq!(differing(word, key), expected, "{word} {key}");
+            assert_eq!(differing(key, word), expected, "{key} {word}");
+        }
+        assert_eq!((meant(None, "Mdoe"), meant(None, "Mxxxode")), (Some("Mode"), None));
+    }
+
+    #[test]
+    fn a_key_is_known_by_any_of_its_names_in_the_lines_that_have_it() {
+        assert_eq!(known(Some(Record::Qos), "maxwallpj"), Some("MaxWallDurationPerJob"));
+        assert_eq!(known(Some(Record::Qos), "QOS"), Some("QOS"));
+        assert_eq!(known(Some(Record::Node), "Mode"), None);
+        assert_eq!(known(Some(Record::Partition), "IdleWarn"), Some("IdleWarn"));
+        assert_eq!(known(None, "PartitionName"), Some("PartitionName"));
+        assert!(all(Some(Record::Node)).starts_with(&["NodeName", "Placement"]));
+        assert!(all(Some(Record::Qos)).contains(&"GrpSubmitJobs"));
+        assert_eq!(Record::named("partitionname"), Some(Record::Partition));
+        assert_eq!(Record::named("Partition"), None);
+    }
+}

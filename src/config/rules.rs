@@ -21,6 +21,8 @@ mod keys;
 mod memory;
 mod per_gpu;
 mod qos;
+#[cfg(test)]
+mod tests;
 
 /// The rules.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -57,7 +57,18 @@ mod tests {
 
     #[test]
     fn the_largest_gpu_decides_and_nothing_else_is_read() {
-        assert_eq!(UnitsPerGpu::parse("a40:48,v100:32").unwrap().most(), 48);
+        for (text, most) in [
+            ("a40:48,v100:32", 48),
+            ("24, 12,0", 24),
+            ("80", 80),
+            ("a40:48", 48),
+            ("1000000", 1_000_000),
+            ("0,1", 1),
+        ] {
+            assert_eq!(UnitsPerGpu::parse(text).unwrap().most(), most, "{text}");
+        }
+        assert_eq!(UnitsPerGpu::parse("24,0"), Some(UnitsPerGpu::ByIndex(vec![24, 0])));
+        assert_eq!(UnitsPerGpu::parse("24"), Some(UnitsPerGpu::Each(24)));
         for wrong in
             ["", "0", "0,0", "24,", "a40", "a40:0", "a40:48,12", "a40:48,A40:12", "24,-1", "1000001", ":3"]
         {

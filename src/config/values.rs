@@ -111,3 +111,44 @@ pub(super) fn is_gres_name(value: &str) -> bool {
     let plain = |c: char| c.is_ascii_alphanumeric() || "_-".contains(c);
     !value.is_empty() && value.len() <= 64 && value.chars().all(plain)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_type_is_one_that_gres_conf_may_have() {
+        for (text, expected) in [
+            ("a40", true),
+            ("3090", true),
+            ("1g.5gb", true),
+            ("a_b-c+d", true),
+            ("_a", false),
+            ("-a", false),
+            ("a b", false),
+            ("a:b", false),
+            ("", false),
+        ] {
+            assert_eq!(is_gpu_type(text), expected, "{text}");
+        }
+        let known = [("A40".to_owned(), ())];
+        assert_eq!(of_type("h100:4", &known), Some(("h100".to_owned(), "4")));
+        for wrong in ["a40:4", "h100", ":4", "h 100:4"] {
+            assert_eq!(of_type(wrong, &known), None, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn values_are_taken_whole_or_not_at_all() {
+        assert_eq!(
+            [0, 1, 5, 6].map(|value| number(&value.to_string(), 1, 5)),
+            [None, Some(1), Some(5), None]
+        );
+        assert_eq!((number("", 0, 9), number("-1", 0, 9), number("1x", 0, 9)), (None, None, None));
+        assert_eq!((word("WARN", &[("warn", 1)]), word("warns", &[("warn", 1)])), (Some(1), None));
+        assert_eq!(
+            (off_or_path("OFF"), off_or_path("/x"), off_or_path("x")),
+            (Some(None), Some(Some("/x".into())), None)
+        );
+    }
+}

@@ -61,6 +61,40 @@ pub fn names() -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::submit::policy::{Command, Ground, Offer, Refusal};
+    use crate::submit::request::Field;
+
+    fn refusal(rule: Rule) -> Refusal {
+        Refusal {
+            rule,
+            ground: Ground::Site,
+            asked: Vec::new(),
+            field: Field::Node,
+            gres: Vec::new(),
+            resembles: Vec::new(),
+            count: 1,
+            offer: Offer::Nothing,
+            beyond: None,
+            denied: false,
+            correction: None,
+            command: Command::Submit,
+        }
+    }
+
+    #[test]
+    fn a_remark_counts_under_its_number() {
+        let passed = |because| Remark::Passed(Box::new(refusal(Rule::TypeMissing)), because);
+        for (remark, expected) in [
+            (passed(Because::Warn), ("GS101", Outcome::Warned)),
+            (passed(Because::Audit), ("GS101", Outcome::Audited)),
+            (passed(Because::User), ("GS101", Outcome::Exempt)),
+            (passed(Because::Reservation), ("GS101", Outcome::Exempt)),
+            (Remark::Changed(Change::UserEnv), ("GS155", Outcome::Changed)),
+        ] {
+            assert_eq!(of(&remark), expected, "{remark:?}");
+        }
+        assert_eq!(Outcome::of(None), Outcome::Refused);
+    }
 
     #[test]
     fn every_message_is_counted_and_no_name_is_too_long_for_its_line() {

@@ -115,6 +115,24 @@ mod tests {
     use super::*;
 
     #[test]
+    fn no_text_is_longer_than_its_key_keeps() {
+        for (key, most) in [
+            (Key::Job, 40),
+            (Key::Request, 140),
+            (Key::Name, 64),
+            (Key::Try, 600),
+            (Key::Qos, 120),
+            (Key::Asked, 120),
+            (Key::User, 120),
+            (Key::Account, 120),
+            (Key::Partition, 120),
+        ] {
+            let line = LogLine::new(None, "GS101", 2001).with(key, &[b'x'; 1000]);
+            assert_eq!(line.text(key).map(<[u8]>::len), Some(most), "{}", key.word());
+        }
+    }
+
+    #[test]
     fn a_line_is_written_in_one_way() {
         let mut line = LogLine::new(Some(Because::Audit), "GS101", 2001)
             .with(Key::Try, b"--qos=q --gres=gpu:a40:2")
@@ -129,6 +147,7 @@ mod tests {
                 r"name='it\'s \x1b[31m\n' try='--qos=q --gres=gpu:a40:2'"
             )
         );
+        assert_eq!((line.text(Key::Qos), line.text(Key::Account)), (Some(b"q".as_slice()), None));
         line = LogLine { by: Some(0), passed: None, ..line.with(Key::Job, b"12_3") };
         assert!(
             line.to_string()

@@ -224,6 +224,81 @@ mod tests {
     }
 
     #[test]
+    fn tasks_per_gpu_and_what_is_not_recognised_may_use_gpus() {
+        assert!(!Parsed::from(Request::default()).may_use_gpus());
+        assert!(slash(Request { ntasks_per_tres: Some(1), ..Request::default() }).may_use_gpus());
+        assert!(!slash(Request { ntasks_per_tres: Some(0), ..Request::default() }).may_use_gpus());
+        let unread = Request { tres_per_job: Some(b"gresgpu".as_slice()), ..Request::default() };
+        assert!(slash(unread).may_use_gpus());
+    }
+
+    #[test]
+    fn sbatch_computes_tasks_from_gpus_per_task_beside_a_total() {
+        let task = Request { tres_per_task: Some(b"gres/gpu:a40:1".as_slice()), ..Request::default() };
+        let total = Request { tres_per_job: Some(b"gres/gpu:a40:4"), ..task };
+        for (request, expected) in [
+            (task, false),
+            (total, true),
+            (Request { num_tasks: Some(4), ..total }, false),
+            (Request { tres_per_job: Some(b"gres/gpu:h100:4"), ..task }, false),
+            (Request { tres_per_node: Some(b"gres/gpu:a40:4"), ..task }, true),
+            (Request { tres_per_socket: Some(b"gres/gpu:a40:4"), ..task }, true),
+            (Request { ntasks_per_tres: Some(1), num_tasks: Some(4), ..task }, true),
+            (Request { tres_per_task: None, ..total }, false),
+            (Request { ntasks_per_tres: Some(1), ..Request::default() }, false),
+        ] {
+            assert_eq!(slash(request).leaves_tasks_to_sbatch(), expected, "{request:?}");
+        }
+    }
+
+    #[test]
+    fn gpus_are_counted_plainly_if_all_are_per_node_or_all_per_task() {
+        let text = Some(b"gres/gpu:1".as_slice());
+        let (node, task) = (
+            Request { tres_per_node: text, ..Request::default() },
+            Request { tres_per_task: text, ..Request::default() },
+        );
+        for (request, expected) in [
+            (Request::default(), true),
+            (node, true),
+            (task, true),
+            (Request { ntasks_per_node: Some(2), ..node }, true),
+            (Request { ntasks_per_node: Some(0), ..task }, true),
+            (Request { ntasks_per_node: Some(1), ..task }, false),
+            (Request { tres_per_task: text, ..node }, false),
+            (Request { tres_per_job: text, ..node }, false),
+            (Request { tres_per_socket: text, ..Request::default() }, false),
+            (Request { cpus_per_tres: text, ..node }, false),
+            (Request { mem_per_tres: text, ..task }, false),
+        ] {
+            assert_eq!(slash(request).is_counted_plainly(), expected, "{request:?}");
+        }
+    }
+
+    #[test]
+    fn tokens_that_request_are_apart_from_those_for_each_gpu() {
+        let request = slash(Request {
+            tres_per_node: Some(b"gres/gpu:a40:2,gres/gpu:0".as_slice()),
+            cpus_per_tres: Some(b"gres/gpu:4"),
+            mem_per_tres: Some(b"gres/gpu:8"),
+            ..Request::default()
+        });
+        assert_eq!((request.tokens().count(), request.per_gpu_tokens().count()), (2, 2));
+        let a40 = Gres { name: b"gpu", gres_type: Some(b"a40"), count: 2 };
+        assert_eq!(request.gres().collect::<Vec<_>>(), [(Field::Node, a40)], "0 requests nothing");
+        assert_eq!(request.names(|gres| gres.gres_type.is_some()), Some((Field::Node, a40)));
+        let (one, h100) = (Gres { count: 1, ..a40 }, Gres { gres_type: Some(b"h100"), ..a40 });
+        assert_eq!(request.same_entry(Field::Node, &one), Some(a40));
+        assert_eq!(request.same_entry(Field::Node, &h100), None);
+        assert_eq!(request.same_entry(Field::Job, &one), None);
+        assert_eq!(
+            slash(Request { tres_per_node: Some(b"gres/mps:0".as_slice()), ..Request::default() })
+                .share(b"mps"),
+            None
+        );
+    }
+
+    #[test]
     fn an_update_is_read_as_if_it_had_been_sent_whole() {
         let said =
             Request { tres_per_task: Some(b"gres/gpu:1"), tres_per_node: Some(b""), ..Request::default() };

@@ -54,9 +54,25 @@ fn device(descriptor: c_int) -> Option<DeviceNumber> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs::Permissions;
     use std::os::fd::AsRawFd;
+    use std::os::unix::fs::{MetadataExt, PermissionsExt};
 
     use super::*;
+
+    #[test]
+    fn a_device_is_open_to_who_may_read_and_write_it() {
+        assert_eq!(of(Path::new("/dev/null")), Access::Open);
+        assert_eq!(of(Path::new("/dev/no-such-gpu")), Access::Unclear(libc::ENOENT));
+        assert_eq!(of(Path::new("/dev/null\0")), Access::Unclear(libc::EINVAL));
+        let file = tempfile::NamedTempFile::new().unwrap();
+        for mode in [0o400, 0o200] {
+            std::fs::set_permissions(file.path(), Permissions::from_mode(mode)).unwrap();
+            let is_root = Path::new("/proc/self").metadata().unwrap().uid() == 0;
+            let expected = if is_root { Access::Open } else { Access::Unclear(libc::EACCES) };
+            assert_eq!(of(file.path()), expected, "{mode:o}");
+        }
+    }
 
     #[test]
     fn open_devices_are_found_whatever_their_numbers() {

@@ -162,6 +162,25 @@ mod tests {
     }
 
     #[test]
+    fn a_step_says_that_its_fence_is_up() {
+        let (folder, closed, socket, _allowed) = job();
+        let listener = UnixListener::bind(&socket).unwrap();
+        let said = || {
+            let mut said = String::new();
+            listener.accept().unwrap().0.read_to_string(&mut said).unwrap();
+            said
+        };
+        Mender::start(closed.clone(), &socket).dismiss();
+        assert_eq!(said(), "\n");
+        Mender::start(closed.clone(), &socket).mend().unwrap();
+        assert_eq!(said(), "\n", "it has opened the GPU itself");
+        drop(Mender::start(closed, &socket));
+        assert_eq!(said(), "", "it has ended before");
+        assert_eq!(super::socket(7), Path::new("/run/gpushare/mender-7"));
+        drop(folder);
+    }
+
+    #[test]
     fn it_is_opened_again_for_a_step_that_is_killed() {
         let (_folder, closed, socket, allowed) = job();
         let watch = Watch::start(&closed, socket.clone()).unwrap();

@@ -168,6 +168,9 @@ impl std::error::Error for RuleError {}
 
 #[cfg(test)]
 mod tests {
+    use std::io::Read;
+    use std::os::fd::AsRawFd;
+
     use super::*;
     use crate::fake::gpu;
     use crate::gpu::Gpu;
@@ -277,6 +280,81 @@ mod tests {
         let fence = Fence::around(&[gpu(0)], vec![gpu(1).device()]);
         let closed_early = [gpu(1).device(), gpu(2).device()];
         assert!(replace(&step, &closed_early, &fence).is_err());
+    }
+
+    /// Makes a cgroup's `devices.allow` another open file.
+    fn lead(path: &Path, to: &impl AsRawFd) {
+        let allow = path.join("devices.allow");
+        std::fs::remove_file(&allow).unwrap();
+        std::os::unix::fs::symlink(format!("/proc/self/fd/{}", to.as_raw_fd()), &allow).unwrap();
+    }
+
+    #[test]
+    fn opening_starts_over_while_another_step_starts_and_ends_at_last() {
+        let root = tempfile::tempdir().unwrap();
+        let (job, step) = (root.path().join("job_7"), root.path().join("job_7/step_0"));
+        cgroup(&job);
+        cgroup(&step);
+        let rule: &[u8; 11] = b"c 195:0 rwm";
+        // The kernel answers EPERM while the job has no rule for the device.
+        let refusing = crate::unix::unwritable();
+        lead(&step, &refusing);
+        let all = rule.repeat(ATTEMPTS as usize);
+        let (said, job_allows) = std::io::pipe().unwrap();
+        lead(&job, &job_allows);
+        let listening = std::thread::spawn(move || {
+            let mut rules = Vec::new();
+            // If there are more, the pipe breaks.
+            said.take(u64::from(ATTEMPTS) * 11 + 1).read_to_end(&mut rules).map(|_| rules)
+        });
+        let error = open(&job, gpu(0).number).unwrap_err();
+        assert_eq!(error.error.raw_os_error(), Some(libc::EPERM));
+        drop(job_allows);
+        assert_eq!(listening.join().unwrap().unwrap(), all);
+        // A thread that isn't run for long may come too late with the rule.
+        let opened = (0..50).any(|_| {
+            lead(&step, &refusing);
+            let (mut said, job_allows) = std::io::pipe().unwrap();
+            lead(&job, &job_allows);
+            std::thread::scope(|scope| {
+                let opening = scope.spawn(|| {
+                    let opened = open(&job, gpu(0).number);
+                    drop(job_allows);
+                    opened
+                });
+                said.read_exact(&mut [0; 2 * 11]).expect("it starts over");
+                std::fs::write(root.path().join("new"), "").unwrap();
+                std::fs::rename(root.path().join("new"), step.join("devices.allow")).unwrap();
+                opening.join().unwrap().is_ok()
+            })
+        });
+        assert!(opened);
+        assert_eq!(allowed(&step).as_bytes(), rule);
+    }
+
+    #[test]
+    fn what_slurm_closed_for_the_job_stays_closed_unless_it_is_the_jobs_gpu() {
+        let root = tempfile::tempdir().unwrap();
+        let step = root.path().join("step_0");
+        cgroup(&step);
+        let refusing = crate::unix::unwritable();
+        lead(&step, &refusing);
+        let fence = Fence::around(&[gpu(0)], vec![gpu(1).device()]);
+        replace(&step, &[gpu(2).device()], &fence).unwrap();
+        let error = replace(&step, &[gpu(0).device()], &fence).unwrap_err();
+        assert_eq!((error.device, error.error.raw_os_error()), (gpu(0).number, Some(libc::EPERM)));
+    }
+
+    #[test]
+    fn a_step_that_is_closed_early_opens_nothing_yet() {
+        let root = tempfile::tempdir().unwrap();
+        let (job, step) = (root.path().join("job_7"), root.path().join("job_7/step_0"));
+        cgroup(&job);
+        cgroup(&step);
+        let fence = Fence { widens: true, ..Fence::around(&[gpu(0)], vec![gpu(1).device()]) };
+        close_early(&step, &fence).unwrap();
+        assert_eq!((allowed(&job), allowed(&step)), (String::new(), String::new()));
+        assert_eq!(std::fs::read_to_string(step.join("devices.deny")).unwrap(), "c 195:1 rwm");
     }
 
     #[test]

@@ -1,3 +1,6 @@
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
+
 use super::*;
 use crate::fake::{self, SOON, ledger};
 use crate::gpu::Gpu;
@@ -98,6 +101,21 @@ fn a_placement_is_counted_by_what_the_job_got() {
         Event::ALL.into_iter().find(|event| event.as_ref() == name).map(|event| counts.of(event))
     };
     assert_eq!(["share", "whole", "overcommitted", "failed"].map(of), [2, 1, 1, 0].map(Some));
+}
+
+#[test]
+fn counts_that_cannot_be_opened_stay_and_what_is_no_file_of_counts_goes() {
+    let (dir, ledger) = ledger();
+    let locked = ledger.lock(SOON).unwrap();
+    locked.count_placement(&entry(6, 0), false);
+    let counts = dir.path().join("gpushare/counts");
+    std::fs::set_permissions(&counts, Permissions::from_mode(0o0)).unwrap();
+    locked.count_placement(&entry(7, 0), false);
+    assert!(counts.exists(), "the next prolog may open it");
+    std::fs::set_permissions(&counts, Permissions::from_mode(0o644)).unwrap();
+    std::fs::write(&counts, "garbage").unwrap();
+    locked.count_placement(&entry(8, 0), false);
+    assert!(!counts.exists());
 }
 
 #[test]

@@ -32,6 +32,18 @@ fn what_was_kept_is_read() {
 }
 
 #[test]
+fn the_longest_file_is_kept_whole() {
+    let folder = tempfile::tempdir().unwrap();
+    let source = Source { host: "h".repeat(64), path: format!("/{}", "p".repeat(4000)).into() };
+    let text = "#".repeat(usize::try_from(LONGEST).unwrap());
+    assert!(keep(folder.path(), &source, &text, 1).unwrap());
+    let copy = read(folder.path()).unwrap();
+    assert_eq!((copy.text == text, copy.source), (true, source));
+    let here = Source::here(Path::new("/x"));
+    assert_eq!((here.host, here.path), (host_name(), PathBuf::from("/x")));
+}
+
+#[test]
 fn the_same_text_keeps_its_time_and_another_replaces_it() {
     let folder = kept();
     assert!(!keep(folder.path(), &source(), TEXT, 1_764_014_401).unwrap());

@@ -121,6 +121,32 @@ fn a_type_has_what_slurm_takes_and_its_end_where_slurm_sees_it() {
 }
 
 #[test]
+fn a_name_begins_as_a_word_does() {
+    for name in ["_gpu", "3gpu", "gpu.x-y+z"] {
+        let sent = format!("gres/{name}:2");
+        let expected = Gres { name: name.as_bytes(), gres_type: None, count: 2 };
+        assert_eq!(one(&sent, Slash), Token::Gres(expected), "{sent}");
+    }
+    for name in [".gpu", "-gpu", "+gpu"] {
+        let sent = format!("gres/{name}:2");
+        assert_eq!(one(&sent, Slash), unread(&sent, Slash), "{sent}");
+    }
+}
+
+#[test]
+fn what_is_not_recognised_is_shown_as_its_user_wrote_it() {
+    for (sent, spelling, shown) in [
+        ("gres/gpu::2", Slash, "gpu::2"),
+        ("gres:gpu::2", Colon, "gpu::2"),
+        ("gres:gpu:2", Slash, "gres:gpu:2"),
+        ("gresgpu", Slash, "gresgpu"),
+    ] {
+        let Token::Unrecognised(part) = one(sent, spelling) else { panic!("{sent} is recognised") };
+        assert_eq!(part.shown(), shown.as_bytes(), "{sent}");
+    }
+}
+
+#[test]
 fn a_prefix_anywhere_else_is_not_recognised() {
     for text in [
         "gresgpu",
@@ -145,6 +171,10 @@ fn a_prefix_anywhere_else_is_not_recognised() {
 fn other_tres_ask_for_no_gpu() {
     for text in ["mem=4g", "license/matlab:1", "license/matlab@host:1", "bb/cray=1", "none", "billing=3"] {
         assert_eq!(one(text, Slash), Token::Other, "{text}");
+    }
+    // A name that isn't a word may have another meaning to Slurm.
+    for text in ["license/a b:1", "license/:1", "license/matlab@:1", "bb/-x=1"] {
+        assert_eq!(one(text, Slash), unread(text, Slash), "{text}");
     }
     for (text, cpus) in [("cpu=2", 2), ("cpu:2", 2), ("cpu", 1), ("cpu=2k", 2048)] {
         assert_eq!(one(text, Slash), Token::Cpus(cpus), "{text}");

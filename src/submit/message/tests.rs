@@ -54,6 +54,107 @@ fn what_was_changed_is_said() {
         "gpushare: QOS 'savio_lowprio' runs at most 8 array tasks longer than 2:00 hours at once: \
          --array=0-127%8 was set (GS154)"
     );
+    let (qos, asked, given) = (|| b"q".to_vec(), b"gpu:2".to_vec(), b"gpu:a40:2".to_vec());
+    let typed = |asked: &[u8]| Change::Type {
+        qos: qos(),
+        fields: Vec::new(),
+        asked: asked.to_vec(),
+        given: given.clone(),
+    };
+    let share = Change::Share {
+        text: Vec::new(),
+        asked: b"gpumem:6000M".to_vec(),
+        given: b"mps:20".to_vec(),
+        mebibytes: 6000,
+    };
+    for (change, expected) in [
+        (typed(b""), "QOS 'q' requires a GPU type; 'gpu:a40:2' was added (GS151)"),
+        (typed(&asked), "QOS 'q' requires a GPU type; 'gpu:2' was changed to 'gpu:a40:2' (GS151)"),
+        (Change::Requeue { qos: qos() }, "jobs of QOS 'q' may be preempted: --requeue was set (GS152)"),
+        (
+            Change::Append { qos: qos() },
+            "jobs of QOS 'q' may start again: --open-mode=append was set (GS153)",
+        ),
+        (
+            Change::Throttle { qos: qos(), array: b"0-9%1".to_vec(), tasks: 1, over_minutes: 61 },
+            "QOS 'q' runs at most 1 array tasks longer than 1:01 hours at once: --array=0-9%1 was set (GS154)",
+        ),
+        (
+            Change::UserEnv,
+            "the node doesn't run your login shell before the job; the job has only the variables that you export \
+             (GS155)",
+        ),
+        (share, "'gpumem:6000M' was changed to 'mps:20', a share with 6000M of GPU memory (GS156)"),
+    ] {
+        assert_eq!(remark(&Remark::Changed(change)), Some(format!("gpushare: {expected}")));
+    }
+}
+
+#[test]
+fn it_is_said_whose_rule_it_is_and_what_is_there() {
+    let account = |own| Ground::Account { name: b"lab".to_vec(), own, named: None };
+    let of_cluster = Offer::OfCluster(vec![b"a40".to_vec(), b"h100".to_vec()]);
+    for (ground, offer, whose, what) in [
+        (account(false), untyped().offer, "account 'lab' limits GPU types", "this account has: a40 (4)"),
+        (
+            account(true),
+            untyped().offer,
+            "your association with account 'lab' limits GPU types",
+            "this association has: a40 (4)",
+        ),
+        (
+            Ground::Partition(b"p".to_vec()),
+            of_cluster.clone(),
+            "partition 'p' requires a GPU type",
+            "this cluster has: a40, h100",
+        ),
+        (
+            Ground::Partition(Vec::new()),
+            of_cluster.clone(),
+            "a reservation without --partition requires a GPU type",
+            "this cluster has: a40, h100",
+        ),
+        (account(false), of_cluster, "account 'lab' requires a GPU type", "this cluster has: a40, h100"),
+    ] {
+        let expected = format!(
+            "gpushare: {whose}; 'gpu:2' has no type\n  {what}\n  GS101, see `gpushare explain GS101`"
+        );
+        assert_eq!(refusal(&Refusal { ground, offer, ..untyped() }), expected);
+    }
+    let fixed = Refusal { rule: Rule::ShareFixed, offer: Offer::Nothing, ..untyped() };
+    assert!(refusal(&fixed).contains("a job's share 'gpu:2' can't be changed after submission\n"));
+}
+
+#[test]
+fn what_one_rule_says_of_two_causes_differs() {
+    let said = |rule, ground, field| {
+        refusal(&Refusal { rule, ground, field, resembles: b"a40".to_vec(), ..untyped() })
+    };
+    let (named, none) = (Ground::Partition(b"p".to_vec()), Ground::Partition(Vec::new()));
+    for (rule, field, of_none, of_named) in [
+        (Rule::WholeGpu, Field::Node, "specify the partition for 'gpu:2'", "partition 'p' is for shares"),
+        (
+            Rule::GpuMissing,
+            Field::Node,
+            "specify the partition for a job without",
+            "partition 'p' is for jobs",
+        ),
+    ] {
+        let texts = [none.clone(), named.clone()].map(|ground| said(rule, ground, field));
+        assert!(texts[0].contains(of_none) && texts[1].contains(of_named), "{texts:?}");
+    }
+    let (qos, site) = (|| untyped().ground, Ground::Site);
+    for (rule, ground, field, expected) in [
+        (Rule::NotAlone, qos(), Field::Task, "change tasks or GPUs in a separate command"),
+        (Rule::NotAlone, qos(), Field::Node, "use a command that changes only its QOS, partition, and GPUs"),
+        (Rule::NotRestated, site, Field::Node, "to move a job out of a reservation for shares"),
+        (Rule::NotRestated, qos(), Field::Node, "to move a job to QOS 'qos_lafferty'"),
+        (Rule::ShareSize, qos(), Field::Node, "has a size that this cluster doesn't allow"),
+        (Rule::TypeResembles, qos(), Field::Node, "doesn't exist here, but Slurm would treat it as 'a40'"),
+    ] {
+        let text = said(rule, ground, field);
+        assert!(text.contains(expected), "{text}");
+    }
 }
 
 #[test]
@@ -108,6 +209,10 @@ fn the_option_that_breaks_a_rule_is_named_if_it_is_known() {
         (Field::Node, "gpu:2", "gpu", Some("--gres=gpu:2")),
         (Field::Task, "gpu:2", "gpu", Some("--gpus-per-task=2")),
         (Field::Socket, "gpu=2", "gpu", Some("--gpus-per-socket=2")),
+        (Field::Job, "gpu", "gpu", None),
+        (Field::Node, "gpu", "gpu", Some("--gres=gpu")),
+        (Field::Node, "mps:2", "mps", Some("--gres=mps:2")),
+        (Field::Node, "gpu:2", "", None),
         // Only --gres has shares.
         (Field::Job, "mps:2", "mps", None),
         (Field::Node, "gpus:2", "gpu", None),

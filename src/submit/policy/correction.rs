@@ -260,9 +260,7 @@ impl<A: Accounting> Judgement<'_, '_, A> {
             return wanted.finished();
         }
         let Correction { said, open, .. } = wanted;
-        let spelling = said.spelling;
-        let said =
-            Description { qos: said.qos, partition: said.partition, spelling, ..Description::default() };
+        let said = Description { qos: said.qos, partition: said.partition, ..Description::default() };
         Correction { said, options: Vec::new(), beyond: None, open }.finished()
     }
 
@@ -285,8 +283,6 @@ impl<A: Accounting> Judgement<'_, '_, A> {
                 wanted.said.partition = Some(b"NAME".to_vec());
                 return Some(());
             }
-            // The option would have to be removed.
-            (Rule::WholeGpu, _) if fault.asked.starts_with(b"--") => return None,
             (Rule::WholeGpu, Offer::Sizes(sizes)) => {
                 let is_ours = fault.gres == self.policy.share_gres.0.as_bytes();
                 sizes.iter().copied().max().or(self.policy.shares.most.filter(|_| is_ours))?
@@ -358,7 +354,7 @@ impl<A: Accounting> Judgement<'_, '_, A> {
                 // Which of the two would apply depends on where each was given.
                 Some((field, _)) if wanted.said.string(field).is_some() => return None,
                 Some(string) => wanted.set([string]),
-                None if self.update.is_some() => return None,
+                // An update with such options isn't written.
                 None => wanted.options.push(option),
             }
         }

@@ -107,13 +107,10 @@ impl<A: Accounting> Judgement<'_, '_, A> {
         }
     }
 
-    /// The GRES that need a type.
+    /// The GRES that need a type, or may need one because of `--ntasks-per-gpu`.
     fn at_fault(&self, request: &Parsed, under: Under<A::Qos>) -> Vec<Vec<u8>> {
         let lacking = request.tokens().filter_map(|(_, token)| self.lacks_type(token, under));
-        let typed = |gres: &Gres| {
-            gres.name == GPU && self.policy.gres.has(GPU) && self.type_fault(under, *gres).is_none()
-        };
-        let of_tasks = request.ntasks_per_tres() > 0 && request.names(typed).is_none();
+        let of_tasks = request.ntasks_per_tres() > 0;
         let mut found: Vec<Vec<u8>> = Vec::new();
         for name in lacking.map(|(name, _)| name).chain(of_tasks.then_some(GPU)) {
             if !found.iter().any(|known| known == name) {
@@ -188,7 +185,6 @@ impl<A: Accounting> Judgement<'_, '_, A> {
         }
         let token = written(choice.asks(invented(request)), request.spelling);
         let text = before(token, now.tres_per_job);
-        fields.retain(|(field, _)| *field != Field::Job);
         fields.push((Field::Job, text));
     }
 

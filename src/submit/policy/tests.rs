@@ -30,7 +30,7 @@ type Limits = &'static [(&'static str, Option<u64>)];
 
 const LONG_NAME: &str = "qos_of_a_hundred_and_thirty_a_hundred_and_thirty_a_hundred_and_thirty_a_hundred_and_thirty_a_hundred_and_thirty_a_hundred_and_thir";
 
-const QOSES: [(&str, Limits); 19] = [
+const QOSES: [(&str, Limits); 20] = [
     (LONG_NAME, &[("a40", Some(4))]),
     ("qos_shards_only", &[("shard:a40", Some(8))]),
     ("qos_counted", &[("a40", Some(4)), ("mps:", Some(200))]),
@@ -43,6 +43,7 @@ const QOSES: [(&str, Limits); 19] = [
     ("qos_shards", &[("a40", Some(4)), ("shard:a40", Some(8))]),
     ("qos_lafferty", &[("a40", Some(4))]),
     ("qos_two", &[("a40", Some(4)), ("h100", Some(2))]),
+    ("qos_two_and_shards", &[("a40", Some(2)), ("h100", Some(4)), ("shard:a40", Some(8))]),
     ("qos_none_of_h100", &[("a40", Some(4)), ("h100", Some(0))]),
     ("qos_of_nothing", &[("h100", Some(0))]),
     ("qos_minutes", &[("a40", None)]),

@@ -273,3 +273,94 @@ impl<'a> Request<'a> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn nothing<'a>() -> Request<'a> {
+        Request::new(Spelling::Slash)
+    }
+
+    #[test]
+    fn memory_is_read_as_slurm_marks_it() {
+        assert_eq!(Memory::of(0), Memory::PerNode(0));
+        assert_eq!(Memory::of(500), Memory::PerNode(500));
+        assert_eq!(Memory::of(PER_CPU | 500), Memory::PerCpu(500));
+        assert_eq!(Memory::of(PER_CPU), Memory::PerNode(0), "--mem-per-cpu=0 is --mem=0");
+    }
+
+    #[test]
+    fn a_string_is_too_long_from_1025_bytes_on_in_whatever_member() {
+        let (fits, long) = (vec![b'x'; LONGEST], vec![b'x'; LONGEST + 1]);
+        for request in [
+            |text| Request { qos: text, ..nothing() },
+            |text| Request { reservation: text, ..nothing() },
+            |text| Request { tres_per_task: text, ..nothing() },
+            |text| Request { mem_per_tres: text, ..nothing() },
+        ] {
+            assert_eq!(request(Some(fits.as_slice())).overlong(), None);
+            assert_eq!(request(Some(long.as_slice())).overlong(), Some(long.as_slice()));
+        }
+    }
+
+    #[test]
+    fn what_slurm_filled_in_for_each_gpu_is_no_request() {
+        let both = |text: &'static str| Request {
+            cpus_per_tres: Some(text.as_bytes()),
+            mem_per_tres: Some(text.as_bytes()),
+            ..nothing()
+        };
+        assert_eq!(both("gpu:4").without_defaults(), nothing());
+        for text in ["gres/gpu:4", "gpu:", "gpu:a40:4", "gpu:4,gpu:5", ""] {
+            assert_eq!(both(text).without_defaults(), both(text), "{text}");
+        }
+    }
+
+    #[test]
+    fn an_update_is_checked_for_each_member_that_a_rule_reads() {
+        let text = Some(b"x".as_slice());
+        for (request, rules, amounts) in [
+            (nothing(), false, false),
+            (Request { releases: true, ..nothing() }, false, false),
+            (Request { nodes: text, ..nothing() }, false, false),
+            (Request { qos: text, ..nothing() }, true, false),
+            (Request { reservation: text, ..nothing() }, true, false),
+            (Request { tres_per_job: text, ..nothing() }, true, false),
+            (Request { mem_per_tres: text, ..nothing() }, true, false),
+            (Request { min_nodes: Some(1), ..nothing() }, true, false),
+            (Request { max_nodes: Some(1), ..nothing() }, true, false),
+            (Request { num_tasks: Some(1), ..nothing() }, true, false),
+            (Request { ntasks_per_tres: Some(1), ..nothing() }, true, false),
+            (Request { exclusive: true, ..nothing() }, true, false),
+            (Request { ntasks_per_node: Some(1), ..nothing() }, true, true),
+            (Request { cpus_per_task: Some(1), ..nothing() }, false, true),
+            (Request { sockets_per_node: Some(1), ..nothing() }, false, true),
+            (Request { cpus_per_node: Some(1), ..nothing() }, false, true),
+            (Request { ntasks_per_socket: Some(1), ..nothing() }, false, true),
+            (Request { min_cpus: Some(1), ..nothing() }, false, true),
+            (Request { memory: Some(Memory::PerNode(1)), ..nothing() }, false, true),
+        ] {
+            assert_eq!((request.touches_rules(), request.touches_amounts()), (rules, amounts), "{request:?}");
+        }
+    }
+
+    #[test]
+    fn a_count_is_requested_for_each_of_what_its_string_names() {
+        let request =
+            Request { min_nodes: Some(2), sockets_per_node: Some(3), num_tasks: Some(5), ..nothing() };
+        let zeros =
+            Request { min_nodes: Some(0), sockets_per_node: Some(0), num_tasks: Some(0), ..nothing() };
+        for (field, times) in [
+            (Field::Node, 2),
+            (Field::Socket, 6),
+            (Field::Task, 5),
+            (Field::Job, 1),
+            (Field::CpusPerGpu, 1),
+            (Field::MemPerGpu, 1),
+        ] {
+            assert_eq!(request.times(field), times, "{field:?}");
+            assert_eq!((nothing().times(field), zeros.times(field)), (1, 1), "{field:?}");
+        }
+    }
+}

@@ -125,7 +125,62 @@ impl<'a> Request<'a> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Names, taking_jobs};
+    use super::{Field, Names, Partitions, Qos, Request, taking_jobs};
+    use crate::submit::grammar::Spelling;
+    use crate::submit::request::LONGEST;
+
+    fn nothing<'a>() -> Request<'a> {
+        Request::new(Spelling::Slash)
+    }
+
+    #[test]
+    fn a_qos_is_none_one_or_a_list() {
+        let wanted =
+            |qos: Option<&'static str>| Request { qos: qos.map(str::as_bytes), ..nothing() }.wanted_qos();
+        assert_eq!(wanted(None), Qos::Default);
+        assert_eq!(wanted(Some("")), Qos::One(b""), "an update to the default");
+        assert_eq!(wanted(Some("a")), Qos::One(b"a"));
+        assert_eq!(wanted(Some("a,b")), Qos::List(Names(b"a,b")));
+    }
+
+    #[test]
+    fn a_job_runs_in_its_partitions_or_its_reservations_or_the_clusters() {
+        let text = |text: &'static str| Some(text.as_bytes());
+        for (partition, reservation, expected) in [
+            (None, None, Partitions::Default),
+            (text(""), text(""), Partitions::Default),
+            (text("p,q"), text("r"), Partitions::Named(Names(b"p,q"))),
+            (text(""), text("r"), Partitions::OfReservation),
+            (None, text("r"), Partitions::OfReservation),
+        ] {
+            let request = Request { partition, reservation, ..nothing() };
+            assert_eq!(request.partitions(), expected, "{request:?}");
+            let of_reservation = expected == Partitions::OfReservation;
+            assert_eq!(request.partition_is_the_reservations(), of_reservation, "{request:?}");
+            let named = reservation.filter(|list| !list.is_empty()).map(Names);
+            assert_eq!(request.reservations(), named);
+        }
+    }
+
+    #[test]
+    fn whatever_may_lead_to_a_gpu_is_no_request_without_one() {
+        let (text, long) = (Some(b"x".as_slice()), vec![b'x'; LONGEST + 1]);
+        assert!(nothing().names_no_gpu());
+        assert!(Request { qos: text, partition: text, ntasks_per_tres: Some(0), ..nothing() }.names_no_gpu());
+        let mut requests = vec![
+            Request { ntasks_per_tres: Some(1), ..nothing() },
+            Request { qos: Some(b"a,b"), ..nothing() },
+            Request { account: Some(&long), ..nothing() },
+        ];
+        for field in Field::ALL {
+            let mut request = nothing();
+            *request.string_mut(field) = Some(b"");
+            requests.push(request);
+        }
+        for request in requests {
+            assert!(!request.names_no_gpu(), "{request:?}");
+        }
+    }
 
     #[test]
     fn each_name_counts_once_in_its_place() {

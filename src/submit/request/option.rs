@@ -39,3 +39,44 @@ pub(crate) fn taken_apart(list: super::Names<'_>) -> Option<(&[u8], Vec<Vec<u8>>
     }
     Some((name, options))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::Names;
+    use super::*;
+
+    #[test]
+    fn one_name_and_options_behind_it_are_taken_apart() {
+        let apart = |list: &'static str| {
+            let (name, options) = taken_apart(Names::of(list.as_bytes()))?;
+            let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
+            Some((text(name), options.iter().map(|option| text(option)).collect::<Vec<_>>()))
+        };
+        let found = |name: &str, options: &[&str]| {
+            Some((name.to_owned(), options.iter().map(|option| (*option).to_owned()).collect()))
+        };
+        assert_eq!(apart("q,--gres=gpu:2,nic:1,-t5"), found("q", &["--gres=gpu:2,nic:1", "-t5"]));
+        assert_eq!(apart("q,,--time=5,"), found("q", &["--time=5"]));
+        assert_eq!(apart("q"), found("q", &[]));
+        for none in [",--time=5", "--gres=gpu:2,--time=5", "a,b,--time=5", ""] {
+            assert_eq!(apart(none), None, "{none}");
+        }
+    }
+
+    #[test]
+    fn an_option_becomes_the_string_that_sbatch_sends() {
+        for (option, expected) in [
+            ("--gres=gpu:2,,nic:1", Some((Field::Node, "gres/gpu:2,gres/nic:1"))),
+            ("--gpus-per-node=a40:2", Some((Field::Node, "gres/gpu:a40:2"))),
+            ("--gpus=2", Some((Field::Job, "gres/gpu:2"))),
+            ("--gpus-per-task=1", Some((Field::Task, "gres/gpu:1"))),
+            ("--gpus-per-socket=1", Some((Field::Socket, "gres/gpu:1"))),
+            ("--time=5", None),
+            ("-t5", None),
+        ] {
+            let found = meant(option.as_bytes(), Spelling::Slash);
+            let found = found.map(|(field, text)| (field, String::from_utf8(text).unwrap()));
+            assert_eq!(found, expected.map(|(field, text)| (field, text.to_owned())), "{option}");
+        }
+    }
+}

@@ -193,3 +193,17 @@ fn what_processes_use_is_summed_by_job() {
     assert_eq!(used(&[ten, (13, Some(9), 1)], Some(9)), [(7, Some(100), None)], "an MPS server's work");
     assert_eq!(used(&[], Some(0)), []);
 }
+
+#[test]
+fn a_slurmstepd_is_not_looked_for_for_ever() {
+    let chain = |length: u32| {
+        let mut processes = vec![Process(100, 1, 100, 0, "slurmstepd", "0::/")];
+        processes.extend((101..=100 + length).map(|pid| Process(pid, pid - 1, pid, 2001, "sh", "0::/")));
+        let dir = node(&processes);
+        let last = stat(dir.path(), 100 + length).unwrap().unwrap();
+        Finder::new(dir.path()).is_below_stepd(&last)
+    };
+    let most = u32::try_from(MOST_ANCESTORS).unwrap();
+    assert!(chain(1) && chain(most));
+    assert!(!chain(most + 1));
+}

@@ -228,7 +228,7 @@ impl<'r> Load<'r> {
         }
         let of_node = wanted.cpus_per_node.or(self.request.cpus_per_node);
         if of_node.is_some_and(|each| u64::from(each) * nodes > allowed) {
-            wanted.cpus_per_node = Some(u16::try_from(allowed / nodes).ok().filter(|each| *each > 0)?);
+            wanted.cpus_per_node = Some(u16::try_from(allowed / nodes).ok()?);
         }
         if let Some(cpus) = self.request.min_cpus {
             wanted.min_cpus = Some(cpus.min(u32::try_from(allowed).unwrap_or(u32::MAX)));
@@ -236,10 +236,10 @@ impl<'r> Load<'r> {
         Some(())
     }
 
-    /// Reduces the number of tasks: of the job, per node or per GPU.
+    /// Reduces the number of tasks: of the job, per node or per GPU. If that isn't enough, the second check refuses it.
     fn fit_tasks(&self, nodes: u64, allowed: u64, wanted: &mut Description<Vec<u8>>) -> Option<()> {
         let request = self.request;
-        let number = |count: u64| u16::try_from(count).ok().filter(|count| *count > 0);
+        let number = |count: u64| u16::try_from(count).ok();
         let mut tasks = allowed;
         if request.ntasks_per_tres() > 0 {
             let gpus = self.gpus(nodes);
@@ -251,13 +251,8 @@ impl<'r> Load<'r> {
         {
             wanted.ntasks_per_node = Some(number(allowed / nodes)?.min(each));
         }
-        match said(request.num_tasks) {
-            Some(said) => {
-                let tasks = u32::try_from(tasks).ok().filter(|tasks| *tasks > 0)?;
-                wanted.num_tasks = Some(tasks.min(said));
-            }
-            None if request.ntasks_per_socket.is_some_and(|tasks| tasks > 0) => return None,
-            None => {}
+        if let Some(said) = said(request.num_tasks) {
+            wanted.num_tasks = Some(u32::try_from(tasks).ok()?.min(said));
         }
         Some(())
     }
@@ -285,7 +280,7 @@ impl<'r> Load<'r> {
     /// `gres/gpu:8`: what every GPU of the request may have.
     fn lowest(&self, cap: &PerGpu) -> Option<Vec<u8>> {
         let gpus = self.entries.iter().filter(|entry| entry.gres.name == GPU);
-        let count = gpus.filter_map(|entry| cap.of(entry.gres.gres_type)).min().filter(|count| *count > 0)?;
+        let count = gpus.filter_map(|entry| cap.of(entry.gres.gres_type)).min()?;
         Some(written(Gres { name: GPU, gres_type: None, count }, self.request.spelling))
     }
 }

@@ -4,6 +4,8 @@ use super::*;
 use crate::submit::message;
 use crate::submit::request::Field;
 
+mod commands;
+
 fn advice(request: &Request, policy: &Policy) -> Option<String> {
     tried(&refused(judge(request, policy, &TABLE)))
 }
@@ -84,6 +86,12 @@ fn the_type_is_one_that_has_enough() {
         (node("qos_none_of_h100", "gres/gpu:h100:2"), "--gres=gpu:a40:2"),
         (node("qos_minutes", "gres/gpu:9"), "--gres=gpu:a40:9"),
         (node("qos_shards", "gres/shard:2"), "--gres=shard:a40:2"),
+        (node("qos_shards_only", "gres/shard:2,gres/gpu:0"), "--gres=shard:a40:2"),
+        (node("qos_shards", "gres/shard:2,gres/gpu:1"), "--gres=shard:a40:2,gpu:a40:1"),
+        (node("qos_two_and_shards", "gres/gpu:1,gres/shard:2"), "--gres=gpu:a40:1,shard:a40:2"),
+        (node("qos_two", "gres/gpu:h100:2,gres/gpu:1"), "--gres=gpu:h100:2,gpu:a40:1"),
+        (node("qos_two", "gres/gpu:H100:1,gres/gpu:1"), "--gres=gpu:H100:2"),
+        (node("qos_two", "gres/gpu:9,gres/nic:1"), "--gres=gpu:a40:4,nic:1"),
         (node("qos_two", "gres/gpu:9"), "--gres=gpu:a40:4"),
         (
             Request { min_nodes: Some(2), max_nodes: Some(2), ..node("qos_two", "gres/gpu:4") },
@@ -267,6 +275,22 @@ fn an_update_is_one_command() {
         ("qos=normal,qos_lafferty", "job=gres/gpu:a40:2", Some(typed)),
         ("qos=normal,qos_lafferty job=gres/gpu:a40:2", "job=gres/gpu:a40:2", Some(typed)),
         ("qos=qos_lafferty,--time=5", "qos=qos_lafferty", None),
+        // Beside what isn't a GPU, and what has none.
+        (
+            "qos=qos_lafferty job=",
+            "job=gres/gpu:a40:2 node=gres/nic:1",
+            Some("qos=qos_lafferty TresPerNode=gres/gpu:a40:COUNT,gres/nic:1 TresPerJob="),
+        ),
+        (
+            "node=gres/nic:1",
+            "qos=qos_lafferty job=gres/gpu:2",
+            Some("TresPerNode=gres/nic:1 TresPerJob=gres/gpu:a40:2"),
+        ),
+        (
+            "node=gres/gpu:0",
+            "qos=qos_lafferty job=gres/gpu:2",
+            Some("TresPerNode= TresPerJob=gres/gpu:a40:2"),
+        ),
         ("qos=", "job=gres/gpu:a40:2 user=2001", Some(typed)),
         // The new request replaces the old one, whichever field that was in.
         (
@@ -302,6 +326,28 @@ fn an_update_is_one_command() {
         let expected = expected.map(|expected| format!("scontrol update job=12_3 {expected}"));
         let found = updated(asked(change), &asked(existing), &Policy::default());
         assert_eq!(found, expected, "{change} of {existing}");
+    }
+}
+
+#[test]
+fn a_command_that_must_be_alone_keeps_names_and_gpus() {
+    let owned = Policy { partitions: patterns("owned"), ..Policy::default() };
+    let said = "qos=qos_lafferty account=a partition=p reservation=r TresPerNode=gres/gpu:a40:1";
+    for (change, policy, expected, beyond) in [
+        ("qos=qos_lafferty account=a p=p reservation=r node=gres/gpu:1", &Policy::default(), said, None),
+        ("p=owned node=gres/gpu:2", &owned, "partition=owned TresPerNode=gres/gpu:TYPE:2", None),
+        (
+            "qos=qos_lafferty node=gres/gpu:9",
+            &Policy::default(),
+            "qos=qos_lafferty TresPerNode=gres/gpu:a40:4",
+            Some(9),
+        ),
+    ] {
+        let (request, existing) = (asked(change).into(), asked("qos=normal node=gres/gpu:a40:1"));
+        let update = Update { job: b"7", array: false, request, anew: true, others: &["TimeLimit"] };
+        let refusal = refused(judge_update(&update, &existing, policy, &TABLE));
+        assert_eq!(tried(&refusal), Some(format!("scontrol update job=7 {expected}")), "{change}");
+        assert_eq!(refusal.beyond, beyond, "{change}");
     }
 }
 

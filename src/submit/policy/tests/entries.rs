@@ -249,6 +249,9 @@ fn more_than_the_qos_ever_has_is_said() {
         assert_eq!(advised(&request, LimitAdvice::Off), Ok(0));
         assert_eq!(advised(&request, LimitAdvice::Refuse).err(), beyond.then_some(Rule::BeyondLimit));
     }
+    let strict = Policy { limit_advice: LimitAdvice::Refuse, ..Policy::default() };
+    let refusal = refused(judge(&two_nodes, &strict, &TABLE));
+    assert_eq!((refusal.asked.as_slice(), refusal.count), (b"gpu:a40:6".as_slice(), 6), "on both nodes");
 }
 
 #[test]

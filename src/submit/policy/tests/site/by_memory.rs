@@ -40,6 +40,8 @@ fn memory_becomes_the_fewest_units_that_have_it() {
         ("gres/gpumem=6000", 20, 20),
         ("gres/gpumem:6001", 21, 40),
         ("gres/gpumem:24000", 80, 80),
+        // From a mebibyte on, a number is one of bytes.
+        ("gres/gpumem:1M", 1, 20),
         ("gres/gpumem", 1, 20),
     ] {
         let request = node("listed_by_name", text);
@@ -52,6 +54,8 @@ fn memory_becomes_the_fewest_units_that_have_it() {
     }
     let beside = node("listed_by_name", "gres/nic:1,gres/gpumem:6000");
     assert_eq!(outcome(&beside, &any), share("gres/nic:1,gres/gpushare:20", 20));
+    let beside = node("listed_by_name", "gres/gpumem:6000,gres/mps:0");
+    assert_eq!(outcome(&beside, &any), share("gres/gpushare:20,gres/mps:0", 20), "0 requests nothing");
     let nothing = node("listed_by_name", "gres/gpumem:0");
     assert_eq!(outcome(&nothing, &any), Ok((String::new(), None)));
 }

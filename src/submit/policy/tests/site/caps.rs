@@ -59,6 +59,9 @@ fn the_gpus_allow_so_many_cpus_and_so_much_memory() {
         ("node=gres/gpu:a40:1 N=2 n=16 per-node=8", None),
         ("node=gres/gpu:a40:1 n=1 per-node=64 mem-per-cpu=2G", CPUS),
         ("node=gres/gpu:a40:1 per-socket=5 sockets=2", CPUS),
+        // A number of 0 isn't set.
+        ("node=gres/gpu:a40:1 n=0 per-socket=9", CPUS),
+        ("task=gres/gpu:a40:1 per-node=0 c=8", None),
         ("node=gres/gpu:a40:1 per-gpu=9", CPUS),
         ("task=gres/gpu:a40:1 n=4 c=8", None),
         ("task=gres/gpu:a40:1 n=4 c=9", CPUS),
@@ -74,6 +77,7 @@ fn the_gpus_allow_so_many_cpus_and_so_much_memory() {
         ("node=gres/gpu:a40:4 cpus-per-gpu=gres/gpu:9", CPUS),
         ("node=gres/gpu:a40:4 cpus-per-gpu=gres/gpu:a40:9", CPUS),
         ("node=gres/gpu:a40:4 cpus-per-gpu=gpu:9", CPUS),
+        ("node=gres/gpu:a40:1,gres/gpu:h100:1 cpus-per-gpu=gres/gpu:h100:24", None),
         // On each node, with GPUs for the whole job: there may be two nodes.
         ("job=gres/gpu:a40:2 mincpus=16", CPUS),
         ("job=gres/gpu:a40:2 mincpus=16 N=1 Nmax=1", None),
@@ -181,10 +185,42 @@ fn a_user_is_told_what_fits() {
         ("node=gres/mps:40 c=8 mem=64G", "-c4 --gres=mps:40 --mem=32G"),
         ("p=small node=gres/gpu:a40:1 c=8", "--partition=small -c2 --gres=gpu:a40:1"),
         ("n=4 per-gpu=2", "-n4 --gpus=2 --ntasks-per-gpu=2"),
+        // What fits stays as the user has it.
+        (
+            "node=gres/gpu:a40:1,gres/gpu:h100:1 cpus-per-gpu=gres/gpu:12 mincpus=25",
+            "--gres=gpu:a40:1,gpu:h100:1 --cpus-per-gpu=12 --mincpus=24",
+        ),
+        ("node=gres/gpu:a40:1 n=8 mincpus=9", "-n8 --gres=gpu:a40:1 --mincpus=8"),
+        ("node=gres/gpu:a40:1 n=3 c=9 mincpus=8", "-n3 -c2 --gres=gpu:a40:1"),
+        ("node=gres/gpu:a40:1 per-socket=4 sockets=2 c=2", "-c1 --sockets-per-node=2 --gres=gpu:a40:1"),
+        (
+            "node=gres/gpu:a40:1,gres/mps:40 mem-per-gpu=gres/gpu:100000",
+            "--gres=gpu:a40:1,mps:40 --mem-per-gpu=65536M",
+        ),
     ] {
         let refusal = refused(judge(&asked(options), &policy, &TABLE));
         assert_eq!(tried(&refusal).as_deref(), Some(expected), "{options}");
     }
+}
+
+#[test]
+fn nothing_is_suggested_that_does_not_fit() {
+    let policy = policy("MaxCPUsPerGpu=8\nMaxMemPerGpu=64G\nPlacement=own\nUnitsPerGpu=80");
+    for options in [
+        // Ten nodes have ten CPUs, and the share allows one.
+        "node=gres/mps:1 N=10 Nmax=10 mincpus=2",
+        "node=gres/mps:1 N=10 Nmax=10 per-node=2",
+        // No option says how many tasks a socket has.
+        "node=gres/gpu:a40:1 per-socket=9",
+        "node=gres/mps:1 N=1000 Nmax=1000 mem=1G",
+    ] {
+        let refusal = refused(judge(&asked(options), &policy, &TABLE));
+        assert_eq!(tried(&refusal), None, "{options}");
+    }
+    // --mem-per-cpu=0 would be all memory.
+    let policy = self::policy("MaxMemPerGpu=64G\nPlacement=own\nUnitsPerGpu=80");
+    let refusal = refused(judge(&asked("node=gres/mps:1 c=1000 mem-per-cpu=1G"), &policy, &TABLE));
+    assert_eq!((refusal.rule, tried(&refusal)), (Rule::TooMuchMemory, None));
 }
 
 /// slurm.conf without a default for a job that requests no memory.
@@ -196,6 +232,7 @@ fn who_names_no_memory_would_get_all_without_a_default() {
     for (options, expected) in [
         ("node=gres/gpu:a40:1", "--gres=gpu:a40:1 --mem-per-gpu=65536M"),
         ("node=gres/mps:40", "--gres=mps:40 --mem=32G"),
+        ("node=gres/mps:40 N=2 Nmax=2", "-N2 --gres=mps:40 --mem=32G"),
     ] {
         assert_eq!(rule(&asked(options), &policy), None, "{options} with a default");
         let found = message::refusal(&refused(judge(&asked(options), &policy, &NO_DEFAULT)));
@@ -276,6 +313,10 @@ fn a_job_is_right_after_each_step_of_an_update() {
         // A job that is older than the rule can be fixed.
         ("node=gres/gpu:a40:1 c=9 cpus=9", "c=8 cpus=8", None),
         ("node=gres/gpu:a40:1 c=9 cpus=9", "c=8", CPUS),
+        ("node=gres/gpu:a40:1 c=1 cpus=8 per-gpu=8", "c=2 cpus=8 per-gpu=1", CPUS),
+        ("node=gres/gpu:a40:1 c=1 cpus=8 per-gpu=8", "c=1 cpus=8 per-gpu=1", None),
+        // The nodes are applied before them.
+        ("job=gres/gpu:a40:2 mincpus=16 N=1 Nmax=1", "Nmax=2 job=gres/gpu:a40:4", CPUS),
         // GPUs that no string shows any more
         ("node=gres/gpu:a40:1 c=8 cpus=8", "node=", Some(Rule::OldRequestStays)),
         ("node=gres/gpu:a40:1 c=8 cpus=8", "node=gres/gpu:0", Some(Rule::OldRequestStays)),

@@ -1,0 +1,83 @@
+//! How corrections are written: as options, and as one `scontrol update`.
+
+use super::*;
+
+#[test]
+fn an_update_of_several_tasks_names_each() {
+    let existing = asked("qos=qos_lafferty node=gres/gpu:a40:1");
+    let told = |job: &str, array| {
+        let request = asked("node=gres/gpu:2").into();
+        let update = Update { job: job.as_bytes(), array, request, anew: true, others: &[] };
+        let refusal = refused(judge_update(&update, &existing, &Policy::default(), &TABLE));
+        let text = message::refusal(&refusal);
+        (tried(&refusal), text.contains("; Slurm applies a QOS and GPUs only to the first of several tasks"))
+    };
+    let typed = |job: &str| Some(format!("scontrol update job={job} TresPerNode=gres/gpu:a40:2"));
+    for (job, array, expected, several) in [
+        ("12", false, typed("12"), false),
+        ("12_3", false, typed("12_3"), false),
+        ("12_3-5", false, typed("12_3,12_4,12_5"), true),
+        ("12_3,5", false, typed("12_3,12_5"), true),
+        ("12_[1,7-8]", false, typed("12_1,12_7,12_8"), true),
+        ("12,13", false, typed("12,13"), true),
+        ("12", true, typed("$(squeue -hrt PD -o %A -j 12 | sort -nru | paste -sd,)"), true),
+        ("12_3-x", false, None, false),
+        // 75 of these fit into the longest command, 120 into none.
+        (
+            "12_100-110",
+            false,
+            typed(&(100..=110).map(|task| format!("12_{task}")).collect::<Vec<_>>().join(",")),
+            true,
+        ),
+        ("12_100-219", false, None, false),
+        ("12_0-4294967295", false, None, false),
+    ] {
+        assert_eq!(told(job, array), (expected, several), "{job}");
+    }
+}
+
+#[test]
+fn numbers_that_sbatch_computes_are_left_to_it() {
+    for (options, expected) in [
+        // Nodes: the GPUs of the job divided by those of each node.
+        ("job=gres/gpu:4 node=gres/gpu:2 N=2 Nmax=2", "--gres=gpu:a40:2 --gpus=a40:4"),
+        ("job=gres/gpu:4 node=gres/gpu:2 N=1 Nmax=2", "-N1-2 --gres=gpu:a40:2 --gpus=a40:4"),
+        ("job=gres/gpu:4 node=gres/gpu:2 N=1 Nmax=1", "-N1 --gres=gpu:a40:2 --gpus=a40:4"),
+        ("node=gres/gpu:1 N=2", "--gres=gpu:a40:1"),
+        ("node=gres/gpu:1 Nmax=2", "-N1-2 --gres=gpu:a40:1"),
+        ("node=gres/gpu:1 N=1 Nmax=0", "--gres=gpu:a40:1"),
+        // Numbers of 0 aren't set.
+        ("node=gres/gpu:1 n=0", "--gres=gpu:a40:1"),
+        ("node=gres/gpu:1 per-node=0 sockets=0 per-gpu=0", "--gres=gpu:a40:1"),
+        ("node=gres/gpu:1 n=2 N=3 Nmax=3", "-N3 -n2 --gres=gpu:a40:1"),
+        // Slurm takes only one of both.
+        ("node=gres/gpu:1 c=4 cpus-per-gpu=gres/gpu:4", "--gres=gpu:a40:1 --cpus-per-gpu=4"),
+        ("node=gres/gpu:1 c=0", "--gres=gpu:a40:1"),
+        ("task=cpu=2,gres/gpu:1 n=1 c=4", "-n1 -c2 --gpus-per-task=a40:1"),
+        ("task=cpu=2,cpu=3,gres/gpu:1 n=1", "-n1 --tres-per-task=cpu=2,cpu=3,gres/gpu:a40:1"),
+    ] {
+        let request = Request { qos: text("qos_lafferty"), ..asked(options) };
+        let found = advice(&request, &Policy::default());
+        assert_eq!(found, Some(format!("--qos=qos_lafferty {expected}")), "{options}");
+    }
+}
+
+#[test]
+fn an_update_says_its_numbers_as_scontrol_names_them() {
+    for (change, expected) in [
+        ("node=gres/gpu:2 N=1", "NumNodes=1 TresPerNode=gres/gpu:a40:2"),
+        ("node=gres/gpu:2 N=1 Nmax=1", "NumNodes=1 TresPerNode=gres/gpu:a40:2"),
+        ("node=gres/gpu:2 per-node=2 c=3", "TasksPerNode=2 CPUsPerTask=3 TresPerNode=gres/gpu:a40:2"),
+        ("node=gres/gpu:2 sockets=2 cpus=8", "ReqSockets=2 NumCPUs=8 TresPerNode=gres/gpu:a40:2"),
+        ("node=gres/gpu:2 mincpus=4", "MinCPUsNode=4 TresPerNode=gres/gpu:a40:2"),
+    ] {
+        let found = updated(asked(change), &asked("qos=qos_lafferty"), &Policy::default());
+        assert_eq!(found, Some(format!("scontrol update job=12_3 {expected}")), "{change}");
+    }
+}
+
+#[test]
+fn a_type_with_a_limit_of_0_is_no_offer() {
+    let refusal = refused(judge(&node("qos_of_nothing", "gres/gpu:1"), &Policy::default(), &TABLE));
+    assert_eq!((refusal.beyond, tried(&refusal)), (None, None));
+}
