@@ -382,13 +382,8 @@ impl<'a> Look<'a> {
         Some(match qos::drift(conf) {
             Err(error) => Finding::unknown(about, error.to_string()),
             Ok(qos::Drift::Mistake(said)) => {
-                let counts = said.contains("AccountingStorageTRES");
-                let fix = if counts {
-                    "as it says; or gpushare.conf: correct the line"
-                } else {
-                    "gpushare.conf: correct the line"
-                };
-                Finding::wrong(about, said, fix)
+                let first = if said.contains("AccountingStorageTRES") { "as it says; or " } else { "" };
+                Finding::wrong(about, said, format!("{first}gpushare.conf: correct the line"))
             }
             Ok(qos::Drift::Pending(said)) => Finding::wrong(
                 about,

@@ -35,7 +35,7 @@ pub fn days<E>(
 /// The command can't be run or fails, or `read` does.
 pub fn read<T, E: From<ProgramError>>(
     (program, arguments): Question,
-    options: &[String],
+    options: &[&str],
     period: Period,
     read: impl FnOnce(&mut dyn BufRead) -> Result<T, E>,
 ) -> Result<T, E> {

@@ -31,7 +31,7 @@ pub fn read(period: Period, mut show: impl FnMut(&Job)) -> Result<(u64, u64), Le
                 show(job);
             }
         };
-        stream::read(RUNS, &[option.clone()], day, |output| {
+        stream::read(RUNS, &[option.as_str()], day, |output| {
             sacct::read(output, &delimiter, take).map_err(LeaksError::Sacct)
         })
     })?;

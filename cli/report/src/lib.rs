@@ -191,7 +191,7 @@ fn told(types: &[String], period: Period, remarks: &mut Vec<String>) -> Result<T
 
 /// Runs sacct once.
 fn ask(day: Period, show: &mut dyn FnMut(&Row)) -> Result<u64, ReportError> {
-    stream::read(USED, &[NO_STEPS.to_owned()], day, |output| Ok(usage::read(output, show)?))
+    stream::read(USED, &[NO_STEPS], day, |output| Ok(usage::read(output, show)?))
 }
 
 /// Sums what `ask` shows of each day.

@@ -68,7 +68,7 @@ impl ConfFile {
             match include(&line) {
                 Some(name) if depth > 0 => {
                     // 24.11 and 26.05 look beside the first file, 22.05 beside the one that includes it.
-                    let beside = [top, path].map(|file| file.with_file_name(&name));
+                    let beside = [top, path].map(|file| file.with_file_name(name));
                     let path = beside.iter().find(|path| path.exists()).unwrap_or(&beside[0]);
                     if let Err(error) = self.add(top, path, depth - 1).map_err(FileError::of(path)) {
                         self.unread.get_or_insert(error);
