@@ -326,6 +326,31 @@ def test_a_limit_that_denies_is_a_refusal_and_one_that_does_not_is_a_note(jobs, 
         jobs.ok("scontrol update PartitionName=small QOS=")
 
 
+# What limits a job's time, what undoes it, and Slurm's reason for a job that waits.
+WALLS = [
+    ("sacctmgr -i modify qos two set MaxWall={}", "-1", "QOSMaxWallDurationPerJobLimit",
+     "QOS 'two' never allows more than 10 minutes for one job (MaxWallPJ), but this asks for 20: the job waits forever"),
+    ("scontrol update PartitionName=small MaxTime={}", "UNLIMITED", "PartitionTimeLimit",
+     "partition 'small' allows at most 10 minutes, but this asks for 20: the job waits forever"),
+]
+
+
+@pytest.mark.parametrize("limit, none, reason, line", WALLS, ids=["qos", "partition"])
+def test_more_time_than_is_allowed_is_said(jobs, limit, none, reason, line):
+    words = "--qos=two -p small --gres=gpu:a40:1"
+    jobs.ok(limit.format(10))
+    try:
+        jobs.wait(lambda: line in explained(jobs, f"-t20 {words}"), "slurmctld to have the limit")
+        assert "minutes" not in explained(jobs, f"-t10 {words}") + explained(jobs, words)
+        waits(jobs, jobs.sbatch("-t20", *words.split(), user="alice"), reason)
+    finally:
+        jobs.ok(limit.format(none))
+
+
+def explained(jobs, words):
+    return jobs.ok(f"gpushare explain -- {words}", "alice")
+
+
 @pytest.mark.parametrize("program, line", [
     ("scontrol", "note: can't tell whether limits stop it: "), ("sbatch", "note: can't tell what Slurm itself says: "),
 ])

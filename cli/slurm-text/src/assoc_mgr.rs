@@ -116,11 +116,13 @@ fn without_number(text: &str) -> &str {
     text.rsplit_once('(').map_or(text, |(name, _)| name)
 }
 
-/// Reads `cpu=N(2),gres/gpu:a40=4(4)`, or `4(2)` for jobs, of a field. What can't be read is left out.
+/// Reads `cpu=N(2),gres/gpu:a40=4(4)`, or `4(2)` for jobs or `60` for minutes, of a field. What can't be read is left
+/// out.
 fn counts(text: &str, field: &str) -> Option<Counts> {
     let value = text.split(' ').find_map(|word| word.strip_prefix(field)?.strip_prefix('='))?;
+    let without_name = if field.starts_with("MaxWall") { "minutes" } else { "jobs" };
     let one = |part: &str| {
-        let (name, count) = part.rsplit_once('=').unwrap_or(("jobs", part));
+        let (name, count) = part.rsplit_once('=').unwrap_or((without_name, part));
         let (limit, used) = count.split_once('(').unwrap_or((count, "0"));
         let used = used.trim_end_matches(')').parse().ok()?;
         (!count.is_empty()).then(|| (name.to_owned(), (limit.parse().ok(), used)))
@@ -135,7 +137,7 @@ mod tests {
     #[test]
     fn a_qos_has_its_own_counts_and_those_of_each_account_and_user() {
         let text = "Current Association Manager state\n\nQOS Records\nQOS=q(27) UsageRaw=0.0 GrpJobs=N(3) \
-                    GrpTRES=cpu=32(8),mem=N(2048),gres/gpu:a40=4(2),gres/gpu=N(x) MaxTRESPJ= Priority=0 Account \
+                    GrpTRES=cpu=32(8),mem=N(2048),gres/gpu:a40=4(2),gres/gpu=N(x) MaxTRESPJ= MaxWallPJ=60 Priority=0 Account \
                     Limits= acct={MaxTRESPA=cpu=N(3)} User Limits= bob(2002)={MaxTRESPU=cpu=3(1)} \
                     2001={MaxTRESPU=cpu=3(2)}\nQOS=normal(1)\nQOS=bad\n";
         let all: Vec<Qos> = qoses(text).collect();
@@ -145,6 +147,7 @@ mod tests {
         let own: Vec<_> = own.iter().map(|(name, (limit, used))| (name.as_str(), *limit, *used)).collect();
         assert_eq!(own, [("cpu", Some(32), 8), ("gres/gpu:a40", Some(4), 2), ("mem", None, 2048)]);
         assert_eq!(q.counts("GrpJobs").unwrap()["jobs"], (None, 3));
+        assert_eq!(q.counts("MaxWallPJ").unwrap()["minutes"], (Some(60), 0));
         assert_eq!(q.of_account("ACCT", "MaxTRESPA").unwrap()["cpu"], (None, 3));
         for (number, used) in [(2002, 1), (2001, 2)] {
             assert_eq!(q.of_user(number, "MaxTRESPU").unwrap()["cpu"], (Some(3), used), "{number}");

@@ -160,6 +160,8 @@ pub struct Qos {
     pub denies_on_limit: bool,
     /// Whether its limits come before those of a partition's QOS.
     pub over_partition: bool,
+    /// Whether its jobs may have more time than a partition allows (`PartitionTimeLimit`).
+    pub over_partition_time: bool,
     /// Whether its limits are percentages of what there is (`Relative`, since 23.11). Of what, sacctmgr doesn't say.
     pub is_relative: bool,
     /// Whether minutes stay used (`NoDecay`).
@@ -187,6 +189,7 @@ impl Qos {
             limits: Limits { at_once, minutes: minutes.to_vec() },
             denies_on_limit: has("DenyOnLimit"),
             over_partition: has("OverPartQOS"),
+            over_partition_time: has("PartitionTimeLimit"),
             is_relative: has("Relative"),
             keeps_minutes: has("NoDecay"),
             scales_time_limits: has("UsageFactorSafe"),

@@ -23,7 +23,7 @@ mod reason;
 mod records;
 mod smaller;
 mod spent;
-mod words;
+pub mod words;
 mod write;
 
 pub use id::JobId;
@@ -301,6 +301,8 @@ pub fn above(job: Above, (snapshot, qoses): Site) -> Result<Vec<Beyond>, Program
         let is_beyond =
             if is_of_minutes { time.is_some() && limit.asks > limit.limit } else { limit.is_never() };
         match limit.verdict {
+            // Slurm gives it the longest time that it may have.
+            _ if limit.field == minutes::WALL && time.is_none() => None,
             _ if denies && is_beyond && limit.tres != "jobs" => {
                 Some(Beyond::Refused(words::above(limit, "the QOS has DenyOnLimit")))
             }

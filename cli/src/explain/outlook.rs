@@ -7,12 +7,12 @@ use gpushare::submit::grammar::Token;
 use gpushare::submit::policy::{Because, Remark, Rule};
 use gpushare::submit::request::{Field, Parsed, Partitions, Request};
 
-use super::job::{self, Above, Beyond};
+use super::job::{self, Above, Beyond, words};
 use crate::requirements::is_plugin;
 use gpushare_judge::accounting::Database;
 use gpushare_qos::config::ManagedQos;
 use gpushare_slurm_run::Snapshot;
-use gpushare_slurm_text::{Settings, text};
+use gpushare_slurm_text::{Partition, Settings, text};
 
 /// Limits that are lower than what a request asks for, one line each.
 pub fn above(
@@ -42,8 +42,8 @@ pub fn above(
         .unwrap_or_else(|reason| vec![Beyond::Waits(format!("can't tell whether limits stop it: {reason}"))])
 }
 
-/// What the partitions say to the job's QOS, if none of them takes it. Slurm tests accounts and groups at submission
-/// alone, and so says it itself.
+/// What the partitions say to the job's QOS and time limit, if none of them takes it. Slurm tests accounts and groups
+/// at submission alone, and so says it itself.
 pub fn unwelcome(request: &Request, qos: &str, database: &Database, snapshot: &Snapshot) -> Option<Beyond> {
     let names = match request.partitions() {
         Partitions::Named(names) => names.each(),
@@ -53,13 +53,29 @@ pub fn unwelcome(request: &Request, qos: &str, database: &Database, snapshot: &S
     let all = snapshot.partitions().unwrap_or_default();
     let known = |name: &&[u8]| all.iter().find(|partition| partition.name.as_bytes() == *name);
     let named: Vec<_> = names.iter().filter_map(known).collect();
-    let mut closed = named.iter().filter(|partition| !partition.admits(qos));
+    let may_be_late = snapshot
+        .qoses()
+        .unwrap_or_default()
+        .iter()
+        .any(|one| one.over_partition_time && one.name.eq_ignore_ascii_case(qos));
+    let time = request.batch.and_then(|batch| batch.time_limit).map(u64::from).filter(|_| !may_be_late);
+    let beyond = |partition: &Partition| partition.max_time.zip(time).filter(|(most, time)| time > most);
+    let is_closed = |partition: &&&Partition| !partition.admits(qos) || beyond(partition).is_some();
+    let mut closed = named.iter().filter(is_closed);
     let first = closed.next().filter(|_| enforced == "ALL" || closed.count() + 1 == named.len())?;
-    let said = format!("partition '{}' doesn't allow QOS '{qos}'", first.name);
+    let (said, until) = match beyond(first).filter(|_| first.admits(qos)) {
+        None => (format!("partition '{}' doesn't allow QOS '{qos}'", first.name), "until it does"),
+        Some((most, time)) => {
+            let time = words::amount("minutes", time);
+            let said =
+                format!("partition '{}' allows at most {most} minutes, but this asks for {time}", first.name);
+            (said, "forever")
+        }
+    };
     Some(if ["ALL", "ANY"].contains(&enforced) {
         Beyond::Refused(said)
     } else {
-        Beyond::Waits(format!("{said}: the job waits until it does"))
+        Beyond::Waits(format!("{said}: the job waits {until}"))
     })
 }
 

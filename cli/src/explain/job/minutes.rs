@@ -16,6 +16,8 @@ use gpushare_slurm_text::{Partition, past};
 pub const NO_LIMIT: u64 = u32::MAX as u64;
 /// The field that counts what all jobs have used.
 pub const USED: &str = "GrpTRESMins";
+/// The field that limits a job's time limit.
+pub const WALL: &str = "MaxWallPJ";
 
 /// What counts for a job's minutes.
 #[derive(Clone, Debug, PartialEq, Eq)]

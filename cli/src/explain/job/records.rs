@@ -9,7 +9,7 @@ use gpushare_slurm_text::queue::Row;
 use gpushare_slurm_text::version::Version;
 use gpushare_slurm_text::{Node, Tres};
 
-use super::minutes::Rules;
+use super::minutes::{Rules, WALL};
 use gpushare_slurm_run::{ProgramError, Snapshot};
 
 /// Who has the limits.
@@ -79,11 +79,11 @@ pub struct Known {
     pub minutes: Rules,
 }
 
-const OF_QOS: [&str; 7] =
-    ["GrpJobs", "GrpTRES", "GrpTRESMins", "GrpTRESRunMins", "MaxTRESPJ", "MaxTRESPN", "MaxTRESMinsPJ"];
+const OF_QOS: [&str; 8] =
+    ["GrpJobs", "GrpTRES", "GrpTRESMins", "GrpTRESRunMins", "MaxTRESPJ", "MaxTRESPN", "MaxTRESMinsPJ", WALL];
 const OF_ACCOUNT_IN_QOS: [&str; 3] = ["MaxJobsPA", "MaxTRESPA", "MaxTRESRunMinsPA"];
 const OF_USER_IN_QOS: [&str; 3] = ["MaxJobsPU", "MaxTRESPU", "MaxTRESRunMinsPU"];
-const OF_OWN: [&str; 8] = [
+const OF_OWN: [&str; 9] = [
     "GrpJobs",
     "GrpTRES",
     "GrpTRESMins",
@@ -92,6 +92,7 @@ const OF_OWN: [&str; 8] = [
     "MaxTRESPJ",
     "MaxTRESPN",
     "MaxTRESMinsPJ",
+    WALL,
 ];
 // An account's other limits are inherited by its users.
 const OF_ACCOUNT: [&str; 4] = ["GrpJobs", "GrpTRES", "GrpTRESMins", "GrpTRESRunMins"];
