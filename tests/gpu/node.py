@@ -19,6 +19,8 @@ WORK = Path("/run/gpushare-gpu")
 NAME = "gpunode"
 USERS = {name: 64101 + at for at, name in enumerate("alice bob carol dave erin frank grace heidi".split())}
 CGROUP = Path("/sys/fs/cgroup")
+# slurmd's cgroup for its steps on v2 (Slurm: src/plugins/cgroup/v2/cgroup_v2.c, `_set_int_cg_ns`).
+SCOPE = f"system.slice/{NAME}_slurmstepd.scope"
 STEPD = Path("/usr/sbin/slurmstepd")
 MARK = "GPUSHARE_GPU_NODE"
 
@@ -148,7 +150,10 @@ class Node:
         self.kind, self.tops = None, []
 
     def cgroups(self):
-        return [path for top in self.tops for path in top.rglob("*") if path.is_dir()]
+        """What this test makes, slurmd included. Others on the machine have empty cgroups too, and come and go."""
+        own = [top / name for top in self.tops for name in ("gpushare-gpu", SCOPE, "slurm", f"slurm_{NAME}")]
+        found = [path for top in own if top.is_dir() for path in (top, *top.rglob("*")) if path.is_dir()]
+        return found + [top / "system.slice" for top in self.tops if (top / "system.slice").is_dir()]
 
     def shim(self):
         """slurmd refuses cgroup v2 while the machine has v1 hierarchies too, so it sees v2 only."""

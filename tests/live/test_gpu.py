@@ -3,14 +3,17 @@
 broken, and nothing of it is left. Without any of Slurm's files but the bundle's own."""
 
 import collections
+import concurrent.futures
 import contextlib
 import json
 import subprocess
+from pathlib import Path
 
 import client
 import pytest
 from clusters import started
 from lab import CASES, RELEASES, TOP, nvidia
+from waiting import wait
 
 # What tests/gpu/bundle takes.
 RELEASE = "24.11"
@@ -146,6 +149,21 @@ def test_both_kinds_of_cgroups_on_a_hybrid_machine(hybrid, words, kind):
     assert done.returncode == 0 and {row["verdict"] for row in rows.values()} == {"ok"}, done.stdout + done.stderr
     assert json.loads((hybrid.out / "gpu.json").read_text())["machine"]["cgroup"] == kind
     assert state(hybrid) == before
+
+
+def test_cgroups_of_others_stay(hybrid):
+    """This machine's cgroup2 has those of other clusters, some of them empty."""
+    with open("/proc/mounts") as mounts:
+        top = Path(next(line.split()[1] for line in mounts if line.split()[2] == "cgroup2"))
+    other = top / f"gpushare-lab-{hybrid.name}-other"
+    with concurrent.futures.ThreadPoolExecutor() as pool:
+        running = pool.submit(one, hybrid, "--only", "end")
+        wait((top / "gpushare-gpu").exists, "slurmd's cgroup")
+        other.mkdir()
+        done, _ = running.result()
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert not (top / "gpushare-gpu").exists()
+    other.rmdir()
 
 
 @pytest.mark.parametrize("words", BROKEN)
