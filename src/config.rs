@@ -70,7 +70,7 @@ crate::errors! {
         /// The name of this node is unknown.
         Nameless(path: PathBuf) =>
             "{}: it has NodeName= lines, but SLURMD_NODENAME doesn't say which node this is", path.display();
-        /// The file was named explicitly.
+        /// The file was named explicitly, or a node has placed jobs by it.
         Missing(path: PathBuf) => "{}: there is no such file", path.display();
         Content(path: PathBuf, error: ConfigError) => "{}: {error}", path.display();
     }

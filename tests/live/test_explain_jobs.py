@@ -329,7 +329,8 @@ def test_a_limit_that_denies_is_a_refusal_and_one_that_does_not_is_a_note(jobs, 
 # What limits a job's time, what undoes it, and Slurm's reason for a job that waits.
 WALLS = [
     ("sacctmgr -i modify qos two set MaxWall={}", "-1", "QOSMaxWallDurationPerJobLimit",
-     "QOS 'two' never allows more than 10 minutes for one job (MaxWallPJ), but this asks for 20: the job waits forever"),
+     "QOS 'two' never allows more than 10 minutes for one job (MaxWallPJ), but this asks for 20: "
+     "the job waits forever"),
     ("scontrol update PartitionName=small MaxTime={}", "UNLIMITED", "PartitionTimeLimit",
      "partition 'small' allows at most 10 minutes, but this asks for 20: the job waits forever"),
 ]

@@ -106,7 +106,16 @@ impl Existing {
 
     /// Whether rules and the log read the same of both.
     fn is_like(&self, other: &Existing) -> bool {
-        self.name() == other.name() && self.request() == other.request() && self.others() == other.others()
+        self.name() == other.name()
+            && self.request() == other.request()
+            && self.others() == other.others()
+            && self.numbers() == other.numbers()
+    }
+
+    /// Numbers of which a request says less: another one may say the same, and a third something else.
+    fn numbers(&self) -> Option<(u16, u32)> {
+        let Existing::Shown { job, .. } = self else { return None };
+        job.job().map(|job| (job.shared, job.num_nodes))
     }
 
     fn description(&self) -> &job_desc_msg_t {
