@@ -229,13 +229,15 @@ pub fn judge(now: &Snapshot, rules: &Rules) -> Verdict {
 
 /// Checks one look as if some jobs were gone.
 fn judge_without(now: &Snapshot, rules: &Rules, gone: &HashSet<u32>) -> Verdict {
-    let counts = |job: &&Job| {
-        matches!(job.state, State::Runs | State::Completing) && !gone.contains(&job.id) && !rules.exempts(job)
-    };
-    let jobs: Vec<(&Job, Held)> =
-        now.jobs.iter().filter(counts).map(|job| (job, Held::of(job, now, rules))).collect();
+    let is_there =
+        |job: &&Job| matches!(job.state, State::Runs | State::Completing) && !gone.contains(&job.id);
+    let there = || now.jobs.iter().filter(is_there);
+    let counted = there().filter(|job| !rules.exempts(job));
+    let jobs: Vec<(&Job, Held)> = counted.map(|job| (job, Held::of(job, now, rules))).collect();
+    // Also an exempt component keeps its job from giving way.
+    let stays = there().filter(|job| !rules.loans.1.contains(&job.qos)).map(Job::handle).collect();
     let mut verdict = beyond::limits(&jobs, now, rules);
-    verdict.over.extend(others::findings(&jobs, now, rules));
+    verdict.over.extend(others::findings(&jobs, &stays, now, rules));
     verdict
 }
 

@@ -13,7 +13,13 @@ use gpushare_slurm_text::{Job, Kind, Snapshot, State, Trust};
 use crate::held::Held;
 use crate::{ALLOC_TRES, ASSOCIATIONS, CountedBy, Finding, Member, Rules, What};
 
-pub(crate) fn findings(jobs: &[(&Job, Held)], now: &Snapshot, rules: &Rules) -> Vec<Finding> {
+/// What is wrong with the jobs. Jobs with a handle in `staying` have a component that gives way to nobody.
+pub(crate) fn findings(
+    jobs: &[(&Job, Held)],
+    staying: &HashSet<&str>,
+    now: &Snapshot,
+    rules: &Rules,
+) -> Vec<Finding> {
     let one = |what, whose: String, tres: &str, (held, limit): (u64, u64), jobs| {
         let (of, tres, counted_by) = (String::new(), tres.to_owned(), CountedBy::Devices);
         Finding { what, whose, of, tres, held, limit, counted_by, completing: 0, jobs }
@@ -22,9 +28,6 @@ pub(crate) fn findings(jobs: &[(&Job, Held)], now: &Snapshot, rules: &Rules) -> 
     let mut found: Vec<Finding> = now.associations.odd.iter().map(hidden).collect();
     let limits = now.qoses.values().flat_map(|qos| Kind::ALL.map(|kind| qos.limits.of(kind)));
     let limited: HashSet<&str> = limits.flat_map(|limits| limits.iter().map(|(tres, _)| tres)).collect();
-    let (lent, yielding) = &rules.loans;
-    let stays = |(job, _): &&(&Job, Held)| !yielding.contains(&job.qos);
-    let staying: HashSet<&str> = jobs.iter().filter(stays).map(|(job, _)| job.handle()).collect();
     for (job, held) in jobs.iter().filter(|(job, _)| job.state == State::Runs) {
         let mut add = |what, whose: String, tres: &str, counts: (u64, u64)| {
             found.push(one(what, whose, tres, counts, vec![Member::of(job, counts.0)]));
@@ -49,7 +52,7 @@ pub(crate) fn findings(jobs: &[(&Job, Held)], now: &Snapshot, rules: &Rules) -> 
         if !gpu_there && rules.policy.gpu_partitions.match_name(job.partition.as_bytes(), Case::Counts) {
             add(What::NoGpu, format!("partition {}", job.partition), "gres/gpu", (0, 1));
         }
-        if lent.contains(&job.qos) && staying.contains(job.handle()) && has("gpu") > 0 {
+        if rules.loans.0.contains(&job.qos) && staying.contains(job.handle()) && has("gpu") > 0 {
             add(What::Kept, format!("QOS {}", job.qos), "gres/gpu", (has("gpu"), 0));
         }
         let only = &rules.policy.shares.reservations;

@@ -4,15 +4,12 @@
 use std::path::{Path, PathBuf};
 use std::{fs, io};
 
-use gpushare_node::gpu::gres_conf::lines::{fields, include, logical_lines};
+use gpushare_node::gpu::gres_conf::lines::{DEPTH, fields, include, included, logical_lines};
 
 use gpushare_slurm_text::Settings;
 use gpushare_terminal::FileError;
 
 use super::ProgramError;
-
-/// How deeply includes may be nested.
-const DEPTH: usize = 4;
 
 gpushare::errors! {
     /// Neither slurmctld nor slurm.conf says what is set.
@@ -67,10 +64,8 @@ impl ConfFile {
         for (_, line) in logical_lines(&text) {
             match include(&line) {
                 Some(name) if depth > 0 => {
-                    // 24.11 and 26.05 look beside the first file, 22.05 beside the one that includes it.
-                    let beside = [top, path].map(|file| file.with_file_name(name));
-                    let path = beside.iter().find(|path| path.exists()).unwrap_or(&beside[0]);
-                    if let Err(error) = self.add(top, path, depth - 1).map_err(FileError::of(path)) {
+                    let path = included(name, top, path);
+                    if let Err(error) = self.add(top, &path, depth - 1).map_err(FileError::of(&path)) {
                         self.unread.get_or_insert(error);
                     }
                 }

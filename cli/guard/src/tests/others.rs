@@ -86,3 +86,17 @@ fn borrowed_gpus_that_a_component_keeps_are_told() {
         assert_eq!(of(qoses, is_one_job), [""; 0], "{qoses:?}");
     }
 }
+
+#[test]
+fn an_exempt_component_keeps_borrowed_gpus_too() {
+    let made =
+        [Made { qos: "all", ..ONE }, Made { id: 2, partition: "free", alloc: "cpu=1", on: &[], ..ONE }];
+    let mut now = snapshot(&made);
+    for (at, job) in now.jobs.iter_mut().enumerate() {
+        job.name = format!("1+{at}");
+    }
+    let mut rules = rules("ExemptPartitions=free");
+    rules.loans = (["all".to_owned()].into(), ["all".to_owned()].into());
+    assert_eq!(shown(&judge(&now, &rules).over), ["QOS all kept gres/gpu 1/0 devices"]);
+    assert_eq!(shown(&judge_without(&now, &rules, &[2].into()).over), [""; 0]);
+}

@@ -1,5 +1,10 @@
 //! Lines of a Slurm configuration file and their `Key=Value` fields, as Slurm's parse_config.c reads them.
 
+use std::path::{Path, PathBuf};
+
+/// How deeply includes are followed.
+pub const DEPTH: usize = 4;
+
 /// The lines with their numbers: comments removed, continued lines (`\` at the end) joined, escapes resolved. These
 /// steps are in Slurm's order (`_get_next_line`): a backslash within a comment continues nothing.
 pub fn logical_lines(text: &str) -> Vec<(usize, String)> {
@@ -61,20 +66,17 @@ pub fn fields(line: &str) -> Option<Vec<(&str, &str)>> {
         if key.is_empty() || !key.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_.".contains(&byte)) {
             return None;
         }
-        let after;
-        let value = match value.strip_prefix('"') {
+        let (value, after) = match value.strip_prefix('"') {
             Some(quoted) => {
                 let (value, next) = quoted.split_once('"')?;
                 if !next.is_empty() && !next.starts_with(char::is_whitespace) {
                     return None;
                 }
-                after = next;
-                value
+                (value, next)
             }
             None => {
                 let (value, next) = value.split_once(char::is_whitespace).unwrap_or((value, ""));
-                after = next;
-                Some(value).filter(|value| !value.is_empty() && !value.contains('"'))?
+                (Some(value).filter(|value| !value.is_empty() && !value.contains('"'))?, next)
             }
         };
         fields.push((key, value));
@@ -87,6 +89,12 @@ pub fn fields(line: &str) -> Option<Vec<(&str, &str)>> {
 pub fn include(line: &str) -> Option<&str> {
     let (word, name) = line.trim().split_once(char::is_whitespace)?;
     word.eq_ignore_ascii_case("include").then(|| name.trim())
+}
+
+/// Its path: 24.11 and 26.05 look beside the file that comes first, 22.05 beside the one with the line.
+pub fn included(name: &str, top: &Path, path: &Path) -> PathBuf {
+    let beside = [top, path].map(|file| file.with_file_name(name));
+    beside.iter().find(|path| path.exists()).unwrap_or(&beside[0]).clone()
 }
 
 #[cfg(test)]

@@ -117,10 +117,8 @@ impl<'a> Reader<'a> {
         if slots.len() > MOST {
             return Err(Problem::TooMuch);
         }
-        match twice(&slots) {
-            Some(path) => Err(Problem::Twice(path)),
-            None => Ok(Files { slots: Some(slots), order }),
-        }
+        let again = twice(&slots);
+        again.map_or(Ok(Files { slots: Some(slots), order }), |path| Err(Problem::Twice(path)))
     }
 }
 
@@ -165,11 +163,9 @@ fn gpu_of_part(paths: Vec<PathBuf>) -> Option<PathBuf> {
 }
 
 fn twice(slots: &[Slot]) -> Option<PathBuf> {
-    let whole = |slot: &&Slot| !slot.part;
-    let is_again = |(at, slot): &(usize, &Slot)| {
-        !slot.part && slots.iter().take(*at).filter(whole).any(|other| other.path == slot.path)
-    };
-    slots.iter().enumerate().find(is_again).map(|(_, slot)| slot.path.clone())
+    let whole = || slots.iter().filter(|slot| !slot.part);
+    let is_again = |(at, slot): &(usize, &Slot)| whole().take(*at).any(|other| other.path == slot.path);
+    whole().enumerate().find(is_again).map(|(_, slot)| slot.path.clone())
 }
 
 /// The order that `AutoDetect=` sets; the tests are in Slurm's order (gres.c `_handle_autodetect_flags`).
