@@ -31,11 +31,11 @@ pub(super) fn has_none(node: Node, job: &NodeJob, now: u64) -> Result<(), Ledger
 /// Whether slurm.conf has job_submit_gpushare.so, which notes shares for prologs; the last value counts. If not, or if
 /// that is unknown, a job without a note may have a share, and its steps ask slurmctld.
 fn notes_shares(top: &Path, path: &Path, depth: usize) -> Option<bool> {
-    let text = fs::read_to_string(path).ok()?;
+    let text = fs::read(path).ok()?;
     let of = |(key, plugins): (&str, &str)| {
         key.eq_ignore_ascii_case("JobSubmitPlugins").then(|| plugins.contains("gpushare"))
     };
-    logical_lines(&text).iter().rev().find_map(|(_, line)| match include(line) {
+    logical_lines(&String::from_utf8_lossy(&text)).iter().rev().find_map(|(_, line)| match include(line) {
         Some(name) => notes_shares(top, &included(name, top, path), depth.checked_sub(1)?),
         None => fields(line)?.into_iter().rev().find_map(of),
     })
@@ -67,6 +67,8 @@ mod tests {
         assert_eq!(found("ClusterName=x\n"), None);
         assert_eq!(found("jobsubmitplugins = lua,gpushare # x\n"), Some(true));
         assert_eq!(found("#JobSubmitPlugins=gpushare\n"), None);
+        fs::write(&top, b"# caf\xe9\nJobSubmitPlugins=gpushare\n").unwrap();
+        assert_eq!(notes_shares(&top, &top, DEPTH), Some(true));
         assert_eq!(found("JobSubmitPlugins=gpushare\nJobSubmitPlugins=lua\n"), Some(false));
         assert_eq!(found("ClusterName=x \\\n JobSubmitPlugins=\\\ngpushare\n"), Some(true));
         // An included file's own includes lie beside slurm.conf, with 22.05 beside that file.
