@@ -221,7 +221,8 @@ impl<'a> Look<'a> {
     fn cluster(&self, conf: Option<&Path>, stack: &Plugstack) -> Vec<Finding> {
         let Look { config, slurm, reach, .. } = self;
         let hooks = config.places_anywhere() && stack.hooks.is_some();
-        let mut findings = cluster::findings(config, slurm, reach, hooks, self.runs_jobs());
+        let on_node = self.runs_jobs() && config.of_node(&self.host).placement != Placement::Off;
+        let mut findings = cluster::findings(config, slurm, reach, hooks, on_node);
         if reach.slurmctld.is_ok() {
             findings.extend(pending::finding(slurm));
         }
