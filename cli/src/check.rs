@@ -14,7 +14,6 @@ use gpushare_node::config::Placement;
 use gpushare_node::gpu::{Roots, may_be_any};
 use gpushare_node::ledger::Ledger;
 use gpushare_node::mps::others::others;
-use gpushare_node::squeue;
 
 use crate::slurm::file::ConfFile;
 use crate::slurm::{self, Reach, SENT, Slurm};
@@ -221,7 +220,8 @@ impl<'a> Look<'a> {
     fn cluster(&self, conf: Option<&Path>, stack: &Plugstack) -> Vec<Finding> {
         let Look { config, slurm, reach, .. } = self;
         let hooks = config.places_anywhere() && stack.hooks.is_some();
-        let mut findings = cluster::findings(config, slurm, reach, hooks, self.runs_jobs());
+        let on_node = self.runs_jobs() && config.of_node(&self.host).placement != Placement::Off;
+        let mut findings = cluster::findings(config, slurm, reach, hooks, on_node);
         if reach.slurmctld.is_ok() {
             findings.extend(pending::finding(slurm));
         }
@@ -318,8 +318,8 @@ impl<'a> Look<'a> {
         if let Some(gpus) = &gpus {
             findings.extend(drained::drained(here, gpus, node.as_mut()));
             // As gpushare-prolog does, whose parent is slurmd.
-            let slurmd = daemon::running(proc, host).map_or(0, |slurmd| slurmd.pid);
-            findings.extend(programs::squeue(here, squeue::path(proc, slurmd).as_deref()));
+            let slurmd = daemon::running(proc, host).map(|slurmd| slurmd.pid);
+            findings.extend(programs::squeue(here, proc, slurmd));
             findings.push(fence::finding(here, gpus, cgroup.settings().get("CgroupPlugin"), is_root));
         }
         if let Some(node) = &node {

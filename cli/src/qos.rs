@@ -131,10 +131,12 @@ pub fn run(arguments: &Arguments) -> Result<u8, QosError> {
         }
         Command::Docs { markdown } => {
             let (_, qoses) = site::qoses(conf)?;
+            let rows: Vec<_> = table::published(&qoses).map(|one| table::row(one).to_vec()).collect();
             let table = if *markdown {
                 table::markdown(&qoses)
+            } else if rows.is_empty() {
+                table::TITLES.join("  ") + "\n"
             } else {
-                let rows = table::published(&qoses).map(|one| table::row(one).to_vec()).collect();
                 Table { head: table::TITLES.to_vec(), rows, ..Table::default() }.text("", usize::MAX, "")
             };
             print(&table)?;

@@ -115,6 +115,18 @@ fn a_broken_gpushare_conf_is_an_error() {
     }
 }
 
+#[test]
+fn a_table_without_qoses_has_its_head() {
+    let folder = tempfile::tempdir().unwrap();
+    let conf = folder.path().join("gpushare.conf").display().to_string();
+    std::fs::write(&conf, "QOS=q GPUs=a40:4\n").unwrap();
+    let output = run(&["qos", "docs"], &["--conf", &conf]);
+    assert_eq!(
+        (output.status.code(), text(&output.stdout)),
+        (Some(0), "QOS name  Group limit  Example\n".into())
+    );
+}
+
 /// The command reports what it can't get from Slurm; what needs no Slurm works.
 #[test]
 fn without_slurm_what_needs_it_is_an_error() {

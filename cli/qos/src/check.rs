@@ -34,6 +34,8 @@ pub struct Cluster {
     pub cuts_lists: bool,
     /// Whether QOSes preempt others: `PreemptType` and `PreemptMode`.
     pub preempts: bool,
+    /// Whether jobs of QOSes without a `PreemptMode` are suspended.
+    pub suspends: bool,
     /// `PreemptExemptTime` of QOSes that have none, in seconds.
     pub exempt: u64,
     /// Whether jobs above a priority don't give way: `min_exempt_priority` of `PreemptParameters`.
@@ -84,7 +86,8 @@ impl Cluster {
         let exempts_above = settings.get("PreemptParameters").contains("min_exempt_priority=");
         let name = value("ClusterName")?.to_owned();
         let all = Cluster { name, tracked, gpus, one_level, cuts_lists, preempts, ..Cluster::default() };
-        Ok(Cluster { exempt, exempts_above, ..all })
+        let suspends = settings.has("PreemptMode", "SUSPEND");
+        Ok(Cluster { exempt, exempts_above, suspends, ..all })
     }
 
     /// How many GPUs of a type there are. Case matters: users will write the type as in the file, and Slurm finds nodes

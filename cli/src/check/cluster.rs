@@ -8,12 +8,12 @@ use gpushare_node::config::{Mps, Placement};
 
 use super::finding::{Finding, listed};
 use super::{memory, names, outside, plugins};
-use crate::requirements::{self, File, Met, Must, Requirement};
+use crate::requirements::{self, Met, Must, Requirement};
 use crate::slurm::{Accounts, ProgramError, Qoses, Reach, Settings, Slurm};
 use gpushare_slurm_text::version::Version;
 
 /// The findings about slurmctld's and slurmdbd's answers. `hooks`: plugstack.conf has spank_gpushare_prolog.so.
-/// `on_node`: this is a node, whose own cgroup.conf counts.
+/// `on_node`: this is a node with shares, whose own version of cgroups and cgroup.conf count ([`local::cgroup`]).
 pub fn findings(config: &Config, slurm: &Slurm, reach: &Reach, hooks: bool, on_node: bool) -> Vec<Finding> {
     let mut findings = Vec::new();
     if reach.slurmctld.is_ok() {
@@ -87,7 +87,7 @@ fn without_accounting(config: &Config) -> Finding {
 fn settings(config: &Config, slurm: &Slurm, hooks: bool, on_node: bool) -> Vec<Finding> {
     let requirements = requirements::requirements(config, slurm, hooks);
     let judged = requirements.iter().filter(|requirement| !matches!(requirement.must, Must::Choice(_)));
-    let judged = judged.filter(|requirement| !(on_node && requirement.file == File::Cgroup));
+    let judged = judged.filter(|requirement| !(on_node && requirements::is_of_fence(requirement)));
     let mut findings: Vec<Finding> =
         judged.map(|requirement| setting(requirement, &slurm.settings)).collect();
     if hooks {

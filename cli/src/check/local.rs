@@ -7,11 +7,12 @@ use gpushare::text::gres::{self, NodeGres};
 use gpushare::text::hostlist;
 use gpushare_machine::config::Config;
 use gpushare_node::config::{NodeConfig, Placement, gpu_files};
+use gpushare_node::fence::locate::Hierarchy;
 
 use super::cluster::setting;
 use super::finding::{Finding, Status};
 use super::fix::{Fix, Then};
-use crate::requirements::{self, File};
+use crate::requirements::{self, File, hierarchy, mounts};
 use crate::slurm::file::ConfFile;
 use crate::slurm::{Settings, Slurm};
 
@@ -19,7 +20,7 @@ use crate::slurm::{Settings, Slurm};
 pub const CGROUP_PLUGIN: &str = "CgroupPlugin";
 const HERE: &str = "restart slurmd on this node";
 
-/// Checks what must be in cgroup.conf, by this node's file.
+/// Checks what Slurm's own fence needs on this node: in cgroup.conf by its file, in slurm.conf as slurmctld has it.
 pub fn cgroup(config: &Config, slurm: &Slurm, path: &Path, node: &str) -> Vec<Finding> {
     let own = ConfFile::read(path).unwrap_or_default().settings();
     // Slurm's parse_config.c reads a boolean in this way.
@@ -27,8 +28,11 @@ pub fn cgroup(config: &Config, slurm: &Slurm, path: &Path, node: &str) -> Vec<Fi
         "yes" | "up" | "true" | "1" => "yes".to_owned(),
         _ => value.to_owned(),
     };
-    let requirements = requirements::requirements(config, slurm, false);
-    let judged = requirements.iter().filter(|requirement| requirement.file == File::Cgroup);
+    let is_v2 = hierarchy(own.get("CgroupPlugin"), &mounts()) == Hierarchy::Unified;
+    // Only slurmctld's answer has all settings.
+    let is_known = |key| !slurm.settings.get(key).is_empty();
+    let mut judged = requirements::fence(config, slurm, is_v2);
+    judged.retain(|requirement| requirement.file == File::Cgroup || is_known(requirement.key));
     // `scontrol show config` shows nothing of a cgroup.conf with it.
     let disabled = own.has("CgroupPlugin", "disabled") && config.of_node(node).placement != Placement::Off;
     let shown = path.display();
@@ -40,7 +44,10 @@ pub fn cgroup(config: &Config, slurm: &Slurm, path: &Path, node: &str) -> Vec<Fi
     });
     disabled
         .into_iter()
-        .chain(judged.map(|requirement| {
+        .chain(judged.iter().map(|requirement| {
+            if requirement.file == File::Slurm {
+                return setting(requirement, &slurm.settings);
+            }
             let value = plain(own.get(requirement.key));
             let mut finding =
                 setting(requirement, &Settings::of(std::iter::once((requirement.key, value.as_str()))));
@@ -362,6 +369,25 @@ mod tests {
         ] {
             std::fs::write(&path, text).unwrap();
             assert_eq!(status(), Some(ok), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_nodes_own_version_of_cgroups_decides_what_it_needs() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("cgroup.conf");
+        let config = Config::parse("Placement=own\nUnitsPerGpu=80").unwrap();
+        for (own, expected) in
+            [("cgroup/v1", vec!["TaskPlugin", "ConstrainDevices"]), ("cgroup/v2", Vec::new())]
+        {
+            std::fs::write(&path, format!("CgroupPlugin={own}\n")).unwrap();
+            for of_slurmctld in ["cgroup/v1", "cgroup/v2", "autodetect"] {
+                let settings = format!("TaskPlugin = task/affinity\nCgroupPlugin = {of_slurmctld}\n");
+                let slurm = Slurm { settings: Settings::parse(&settings), ..Slurm::default() };
+                let found = cgroup(&config, &slurm, &path, "n1");
+                let found: Vec<&str> = found.iter().map(|finding| finding.about).collect();
+                assert_eq!(found, expected, "{own} {of_slurmctld}");
+            }
         }
     }
 }

@@ -160,8 +160,9 @@ pub fn fence_line(stack: &Plugstack, settings: &Settings) -> Finding {
     let first = match (stack.path.starts_with(SENT), is_there) {
         // Every machine gets that file.
         (true, _) => "with gpushare-slurmd on all nodes and gpushare-client on all other machines, ",
-        (_, true) => "",
-        _ => "install the package gpushare-slurmd, then ",
+        // Login nodes may read the same file without having the plugin.
+        (_, true) => "on compute nodes, ",
+        _ => "install the package gpushare-slurmd, then on compute nodes, ",
     };
     let fix = || Fix::file(&stack.path, format!("required {FENCE}")).after(first);
     match &stack.fence {

@@ -2,11 +2,14 @@
 //! the node if one of them isn't a program that it can run, or if there is none. A name without a path is beside
 //! slurm.conf, where slurmd puts what slurmctld sends. And squeue, which gpushare-prolog runs.
 
+use std::ffi::OsStr;
 use std::io::ErrorKind;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use gpushare_node::config::NodeConfig;
+use gpushare_node::proc::image::program_of;
+use gpushare_node::squeue;
 
 use super::finding::Finding;
 use crate::requirements::matching;
@@ -50,11 +53,35 @@ pub fn findings(settings: &Settings, slurm_conf: &Path) -> Vec<Finding> {
     findings
 }
 
-/// Without it no step runs whose job isn't in the ledger, where nothing of Slurm's says whether the job has a share.
-pub fn squeue(config: &NodeConfig, found: Option<&Path>) -> Option<Finding> {
-    let lacks = !config.shows_shares() && found.is_none();
-    let said = "it isn't on this node: gpushare-prolog can't ask what a job requested, and then the job's steps fail";
-    lacks.then(|| Finding::wrong("squeue", said, "install Slurm's commands for users on this node"))
+/// Whether gpushare-prolog finds squeue, which it looks for beside the program of `slurmd`, the process that runs it.
+pub fn squeue(config: &NodeConfig, proc: &Path, slurmd: Option<u32>) -> Option<Finding> {
+    let found = squeue::path(proc, slurmd.unwrap_or_default());
+    let unseen = unseen(proc, slurmd);
+    lacking(config, found.as_deref(), unseen, &std::env::var_os("PATH").unwrap_or_default())
+}
+
+/// Why slurmd's program is unknown.
+fn unseen(proc: &Path, slurmd: Option<u32>) -> Option<&'static str> {
+    match slurmd {
+        None => Some("slurmd doesn't run"),
+        Some(slurmd) => program_of(proc, slurmd).is_none().then_some("only root can see where slurmd is"),
+    }
+}
+
+/// Without squeue no step runs whose job isn't in the ledger, where nothing of Slurm's says whether the job has a
+/// share. If slurmd's program is unknown, a squeue in `path` may be the one beside it.
+fn lacking(config: &NodeConfig, found: Option<&Path>, unseen: Option<&str>, path: &OsStr) -> Option<Finding> {
+    if config.shows_shares() || found.is_some() {
+        return None;
+    }
+    let Some(why) = unseen else {
+        let said = "it isn't on this node: gpushare-prolog can't ask what a job requested, and then the job's steps \
+                    fail";
+        return Some(Finding::wrong("squeue", said, "install Slurm's commands for users on this node"));
+    };
+    let mut folders = std::env::split_paths(path);
+    let said = format!("not found; gpushare-prolog also looks beside slurmd, but {why}");
+    (!folders.any(|folder| folder.join("squeue").is_file())).then(|| Finding::unknown("squeue", said))
 }
 
 #[cfg(test)]
@@ -70,9 +97,33 @@ mod tests {
     fn squeue_is_needed_where_slurm_shows_no_share() {
         for (rules, lacks) in [("Placement=own", true), ("ShareGRES=gpushare", true), ("", false)] {
             let config = Config::parse(&format!("{rules}\nUnitsPerGpu=100")).unwrap().of_node("n1").clone();
-            assert_eq!(squeue(&config, None).is_some(), lacks, "{rules}");
-            assert_eq!(squeue(&config, Some(Path::new("/usr/bin/squeue"))), None);
+            assert_eq!(lacking(&config, None, None, OsStr::new("")).is_some(), lacks, "{rules}");
+            assert_eq!(lacking(&config, Some(Path::new("/usr/bin/squeue")), None, OsStr::new("")), None);
         }
+    }
+
+    #[test]
+    fn squeue_may_be_beside_a_slurmd_that_cannot_be_seen() {
+        let dir = tempfile::tempdir().unwrap();
+        let (bin, proc) = (dir.path().join("bin"), dir.path().join("proc"));
+        fs::create_dir_all(proc.join("9")).unwrap();
+        let beside = dir.path().join("beside");
+        for folder in [&bin, &beside] {
+            fs::create_dir(folder).unwrap();
+        }
+        fs::write(beside.join("squeue"), "").unwrap();
+        let config = Config::parse("Placement=own\nUnitsPerGpu=100").unwrap().of_node("n1").clone();
+        fs::write(proc.join("9/status"), "Uid:\t0\t0\t0\t0\nGid:\t0\t0\t0\t0\n").unwrap();
+        for (slurmd, why) in [(None, "slurmd doesn't run"), (Some(9), "only root can see where slurmd is")] {
+            let of = |path: &Path| lacking(&config, None, unseen(&proc, slurmd), path.as_os_str());
+            let found = of(&bin).unwrap();
+            assert!(found.status == Status::Unknown && found.said.ends_with(why), "{found:?}");
+            assert_eq!(of(&beside), None);
+        }
+        std::os::unix::fs::symlink(bin.join("slurmd"), proc.join("9/exe")).unwrap();
+        assert_eq!(unseen(&proc, Some(9)), None);
+        let found = lacking(&config, None, None, beside.as_os_str()).unwrap();
+        assert!(matches!(found.status, Status::Wrong(_)), "a prolog may have no PATH: {found:?}");
     }
 
     #[test]

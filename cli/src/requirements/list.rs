@@ -2,12 +2,11 @@
 
 use gpushare_machine::config::Config;
 use gpushare_node::config::Placement;
-use gpushare_node::fence::locate::Hierarchy;
 use gpushare_qos::config::ManagedQos;
 use gpushare_qos::config::value::{self, Value};
 
-use super::{File, Must, Requirement, hierarchy, mounts};
-use crate::slurm::Slurm;
+use super::{File, Must, Requirement};
+use crate::slurm::{Node, Slurm};
 use gpushare_slurm_text::version::{Release, Version};
 
 /// All settings, in the order in which an administrator would read slurm.conf. `hooks`: plugstack.conf has
@@ -58,7 +57,7 @@ fn counted(config: &Config, slurm: &Slurm) -> Option<Requirement> {
     }
     // Includes what the file names: slurmctld doesn't start if a weight is for something that it doesn't count.
     let named = types(config);
-    let has_gpus = !named.is_empty() || slurm_has_gpus(config);
+    let has_gpus = !named.is_empty() || slurm_has_gpus(config, slurm);
     if has_gpus && (slurm.nodes.is_empty() || !named.is_empty()) {
         wanted.push("gres/gpu".to_owned());
     }
@@ -204,14 +203,35 @@ fn fair_share(config: &Config) -> Vec<Requirement> {
 }
 
 /// Whether Slurm itself allocates GPUs.
-fn slurm_has_gpus(config: &Config) -> bool {
+fn slurm_has_gpus(config: &Config, slurm: &Slurm) -> bool {
+    let is_not_own = |node: &Node| config.of_node(&node.name).placement != Placement::Own;
     config.every_node().any(|node| matches!(node.placement, Placement::Follow | Placement::Override))
+        || slurm.nodes.iter().any(|node| node.has("gpu") && is_not_own(node))
+}
+
+const TASK_PLUGIN: &str = "TaskPlugin";
+
+/// What Slurm's own fence needs. On v2 gpushare's filter is enough if Slurm knows no GPUs.
+pub fn fence(config: &Config, slurm: &Slurm, is_v2: bool) -> Vec<Requirement> {
+    if is_v2 && !slurm_has_gpus(config, slurm) {
+        return Vec::new();
+    }
+    let why = "a job can use GPUs that Slurm gave to others";
+    vec![
+        Requirement::slurm(TASK_PLUGIN, owned(&["task/cgroup"]), "a step's devices can't be fenced"),
+        Requirement { file: File::Cgroup, ..Requirement::slurm("ConstrainDevices", Must::Be("yes"), why) },
+    ]
+}
+
+/// Whether it is one of [`fence`].
+pub fn is_of_fence(requirement: &Requirement) -> bool {
+    requirement.file == File::Cgroup || requirement.key == TASK_PLUGIN
 }
 
 fn nodes(config: &Config, slurm: &Slurm, hooks: bool) -> Vec<Requirement> {
     let placed = config.places_anywhere();
     let named = slurm.nodes.iter().flat_map(|node| &node.gres).any(|(name, ..)| name == "gpu");
-    let gpus = named || !types(config).is_empty() || slurm_has_gpus(config);
+    let gpus = named || !types(config).is_empty() || slurm_has_gpus(config, slurm);
     let mut gres: Vec<String> = gpus.then(|| "gpu".to_owned()).into_iter().collect();
     if placed {
         gres.push(config.node.share_gres.clone());
@@ -223,16 +243,11 @@ fn nodes(config: &Config, slurm: &Slurm, hooks: bool) -> Vec<Requirement> {
     }
     let mut all =
         vec![Requirement::slurm("GresTypes", Must::Words(gres), "Slurm does not know these resources")];
-    // On v2 our own filter is enough if Slurm knows no GPUs.
-    let is_v2 = match slurm.settings.get("CgroupPlugin") {
-        "" => false,
-        plugin => hierarchy(plugin, &mounts()) == Hierarchy::Unified,
-    };
-    let by_slurm = slurm_has_gpus(config) || !is_v2;
-    if by_slurm {
-        let why = "a step's devices can't be fenced";
-        all.push(Requirement::slurm("TaskPlugin", owned(&["task/cgroup"]), why));
-    }
+    // With autodetect each node has the version that it mounts, which only a check of that node knows.
+    let fence = fence(config, slurm, slurm.settings.has("CgroupPlugin", "cgroup/v2"));
+    let (of_slurm, of_cgroup): (Vec<_>, Vec<_>) =
+        fence.into_iter().partition(|requirement| requirement.file == File::Slurm);
+    all.extend(of_slurm);
     if placed {
         let why = "processes can outlive their job and keep its GPU";
         all.push(Requirement::slurm("ProctrackType", Must::Be("proctrack/cgroup"), why));
@@ -243,12 +258,6 @@ fn nodes(config: &Config, slurm: &Slurm, hooks: bool) -> Vec<Requirement> {
             all.push(Requirement::slurm("Epilog", Must::Run("gpushare-epilog"), "no share is released"));
         }
     }
-    if by_slurm {
-        let why = "a job can use GPUs that Slurm gave to others";
-        all.push(Requirement {
-            file: File::Cgroup,
-            ..Requirement::slurm("ConstrainDevices", Must::Be("yes"), why)
-        });
-    }
+    all.extend(of_cgroup);
     all
 }

@@ -355,15 +355,26 @@ fn the_cgroup_is_of_the_version_that_slurm_uses() {
 }
 
 #[test]
-fn on_v2_a_node_whose_gpus_slurm_does_not_know_needs_no_fence_of_slurms() {
-    for (placement, plugin, needed) in
-        [("own", "cgroup/v2", false), ("own", "cgroup/v1", true), ("follow", "cgroup/v2", true)]
-    {
-        let rules = format!("Placement={placement}\nShareGRES=mps\nUnitsPerGpu=8");
-        let slurm =
+fn on_v2_nodes_whose_gpus_slurm_does_not_know_need_no_fence_of_slurms() {
+    let of = |placement: &str| format!("Placement={placement}\nShareGRES=mps\nUnitsPerGpu=8");
+    let mixed = "ShareGRES=mps\nNodeName=n2 Placement=own UnitsPerGpu=8".to_owned();
+    let (known, unknown) = ("Gres=gpu:a40:4,mps:a40:320", "Gres=mps:32");
+    for (rules, gres, plugin, needed) in [
+        (of("own"), unknown, "cgroup/v2", false),
+        (of("own"), unknown, "cgroup/v1", true),
+        // Nodes may have another version than this machine.
+        (of("own"), unknown, "autodetect", true),
+        (of("follow"), unknown, "cgroup/v2", true),
+        // Where gpushare is off, Slurm hands out what it knows.
+        ("GovernedQOS=auto".to_owned(), known, "cgroup/v2", true),
+        (mixed.clone(), known, "cgroup/v2", true),
+        (mixed, unknown, "cgroup/v2", false),
+    ] {
+        let mut slurm =
             slurm(&[("TaskPlugin", "task/affinity"), ("ConstrainDevices", "no"), ("CgroupPlugin", plugin)]);
+        slurm.nodes = vec![Node::read(&format!("NodeName=n1 {gres} Partitions=p")).unwrap()];
         let keys: Vec<&str> = unmet(&rules, &slurm).iter().map(|requirement| requirement.key).collect();
-        let expected: &[&str] = if needed { &["TaskPlugin", "ConstrainDevices"] } else { &[] };
-        assert_eq!(keys, expected, "{placement} {plugin}");
+        let fence = keys.into_iter().filter(|key| ["TaskPlugin", "ConstrainDevices"].contains(key));
+        assert_eq!(fence.count(), if needed { 2 } else { 0 }, "{rules} {gres} {plugin}");
     }
 }

@@ -111,10 +111,15 @@ impl<'q> Lenders<'q> {
     /// Which QOSes that give way to an owner keep its GPUs nevertheless, or for a time.
     fn late(&self, owner: &ManagedQos, cluster: &Cluster) -> impl Iterator<Item = String> {
         names(&owner.settings, "Preempt").iter().filter_map(|name| {
-            let suspends = names(self.settings(name)?, "PreemptMode").contains("suspend");
-            let why = if suspends { "PreemptMode=suspend" } else { "PreemptExemptTime" };
-            let text = || format!("jobs of QOS '{name}' keep its GPUs for a time, because of {why}");
-            (suspends || self.is_exempt(name, cluster.exempt)).then(text)
+            let modes = names(self.settings(name)?, "PreemptMode");
+            let is_clusters = modes.is_empty() || modes.contains("cluster");
+            let why = match is_clusters && cluster.suspends {
+                true => "PreemptMode=SUSPEND in slurm.conf",
+                false if modes.contains("suspend") => "PreemptMode=suspend",
+                false if self.is_exempt(name, cluster.exempt) => "PreemptExemptTime",
+                false => return None,
+            };
+            Some(format!("jobs of QOS '{name}' keep its GPUs for a time, because of {why}"))
         })
     }
 

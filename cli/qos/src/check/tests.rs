@@ -249,6 +249,14 @@ fn what_gives_way_late_or_without_notice_says_so() {
     assert_eq!(of(&in_file.replace("Burst=2x", ""), &there, ""), Vec::<String>::new());
     let suspended = "1 warning: jobs of QOS 'gone' keep its GPUs for a time, because of PreemptMode=suspend";
     assert_eq!(of(&X.replace("QOS=gone", "QOS=gone PreemptMode=suspend"), &there, ""), [suspended]);
+    let of_cluster = |qos: &str| {
+        let why = "PreemptMode=SUSPEND in slurm.conf";
+        format!("1 warning: jobs of QOS '{qos}' keep its GPUs for a time, because of {why}")
+    };
+    let suspend = "PreemptMode = GANG,SUSPEND\n";
+    assert_eq!(of(X, &there, suspend), ["gone", "normal", "theirs"].map(of_cluster));
+    let ended = X.replace("QOS=gone", "QOS=gone PreemptMode=requeue");
+    assert_eq!(of(&ended, &there, suspend), ["normal", "theirs"].map(of_cluster));
 
     let sudden = "1 warning: with BurstGraceTime=0, borrowers have only slurm.conf's KillWait to end";
     assert_eq!(of(&X.replace("=2x", "=2x BurstGraceTime=0"), &there, ""), [sudden]);

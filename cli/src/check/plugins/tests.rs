@@ -114,7 +114,8 @@ fn a_file_that_all_machines_get_needs_the_plugin_on_all() {
     for (path, fix) in [
         (
             "/etc/slurm/plugstack.conf",
-            "install the package gpushare-slurmd, then /etc/slurm/plugstack.conf: required spank_gpushare.so",
+            "install the package gpushare-slurmd, then on compute nodes, /etc/slurm/plugstack.conf: required \
+             spank_gpushare.so",
         ),
         (
             "/run/slurm/conf/plugstack.conf",
