@@ -306,7 +306,7 @@ impl<'a> Look<'a> {
 
         let mut findings: Vec<Finding> = node.map(daemon::state).into_iter().collect();
         findings.extend(self.slurmd(&self.own_conf, &[&gres, &cgroup]));
-        findings.extend(local::cgroup(config, slurm, &cgroup_conf, host));
+        findings.extend(local::cgroup(config, slurm, &cgroup_conf, (host, self.reach.slurmctld.is_ok())));
         findings.extend(match node {
             Some(node) => plugins::on_node(stack, settings, node, version::of_program("slurmd")),
             None => vec![plugins::fence_line(stack, settings)],

@@ -155,7 +155,7 @@ def follow(cluster, fix):
     elif found := re.fullmatch(r"slurm.conf: Gres=mps:(\d+) for the node, and gres.conf: the same count", do):
         cluster.ok(f"sed -i 's/mps:[0-9]*/mps:{found[1]}/' {conf}/nodes.conf && {count.format(found[1])}")
         then = then.split(". Or ")[0]
-    elif found := re.fullmatch(r"(\S+): (required \S+)", do):
+    elif found := re.fullmatch(r"on compute nodes, (\S+): (required \S+)", do):
         cluster.ok(f"echo {found[2]} >{found[1]}")
     else:
         assert re.match(r"ch(own|mod) ", do), fix

@@ -348,6 +348,15 @@ def test_more_time_than_is_allowed_is_said(jobs, limit, none, reason, line):
         jobs.ok(limit.format(none))
 
 
+def test_a_partitions_default_time_is_more_than_is_allowed(jobs):
+    limit, none, _, line = WALLS[0]
+    jobs.ok(f"scontrol create PartitionName=slow Nodes=ALL DefaultTime=20; {limit.format(10)}")
+    try:
+        jobs.wait(lambda: line in explained(jobs, "--qos=two -p slow --gres=gpu:a40:1"), "slurmctld to have the limit")
+    finally:
+        jobs.ok(f"scontrol delete PartitionName=slow; {limit.format(none)}")
+
+
 def explained(jobs, words):
     return jobs.ok(f"gpushare explain -- {words}", "alice")
 

@@ -201,7 +201,7 @@ pub fn state(node: &Node) -> Finding {
 /// A slurmd that restarts acts on its files, so what is wrong in them comes first.
 pub fn after_others(findings: &mut [Finding]) {
     let of_files = ["gres.conf", "Placement", "UnitsPerGpu", "ConstrainDevices", "GresTypes"];
-    let is_wrong = |finding: &&Finding| matches!(finding.status, Status::Wrong(_));
+    let is_wrong = |finding: &&Finding| finding.is_wrong();
     let mut first: Vec<&str> = findings.iter().filter(is_wrong).map(|finding| finding.about).collect();
     first.retain(|about| of_files.contains(about));
     first.dedup();

@@ -43,6 +43,10 @@ impl Finding {
         Finding { about, said: said.into(), status: Status::Wrong(fix.into()) }
     }
 
+    pub fn is_wrong(&self) -> bool {
+        matches!(self.status, Status::Wrong(_))
+    }
+
     /// It can't be determined here.
     pub fn unknown(about: &'static str, said: impl Into<String>) -> Finding {
         Finding { about, said: said.into(), status: Status::Unknown }

@@ -21,7 +21,7 @@ pub const CGROUP_PLUGIN: &str = "CgroupPlugin";
 const HERE: &str = "restart slurmd on this node";
 
 /// Checks what Slurm's own fence needs on this node: in cgroup.conf by its file, in slurm.conf as slurmctld has it.
-pub fn cgroup(config: &Config, slurm: &Slurm, path: &Path, node: &str) -> Vec<Finding> {
+pub fn cgroup(config: &Config, slurm: &Slurm, path: &Path, (node, answered): (&str, bool)) -> Vec<Finding> {
     let own = ConfFile::read(path).unwrap_or_default().settings();
     // Slurm's parse_config.c reads a boolean in this way.
     let plain = |value: &str| match value.to_ascii_lowercase().as_str() {
@@ -29,10 +29,9 @@ pub fn cgroup(config: &Config, slurm: &Slurm, path: &Path, node: &str) -> Vec<Fi
         _ => value.to_owned(),
     };
     let is_v2 = hierarchy(own.get("CgroupPlugin"), &mounts()) == Hierarchy::Unified;
-    // Only slurmctld's answer has all settings.
-    let is_known = |key| !slurm.settings.get(key).is_empty();
     let mut judged = requirements::fence(config, slurm, is_v2);
-    judged.retain(|requirement| requirement.file == File::Cgroup || is_known(requirement.key));
+    // Only slurmctld's answer has all settings.
+    judged.retain(|requirement| requirement.file == File::Cgroup || answered);
     // `scontrol show config` shows nothing of a cgroup.conf with it.
     let disabled = own.has("CgroupPlugin", "disabled") && config.of_node(node).placement != Placement::Off;
     let shown = path.display();
@@ -278,8 +277,7 @@ mod tests {
             let read = OwnGres::of((&conf(&text), &conf("")), "n1", &config.share_gres);
             let counted = gres::read(gres);
             let found = super::gres(&config, &read, &counted, Path::new("gres.conf"), 4);
-            let found: Vec<&Finding> =
-                found.iter().filter(|finding| matches!(finding.status, Status::Wrong(_))).collect();
+            let found: Vec<&Finding> = found.iter().filter(|finding| finding.is_wrong()).collect();
             assert_eq!(found.len(), wrong.len(), "{text} {gres}: {found:?}");
             for (finding, words) in found.iter().zip(wrong) {
                 assert!(finding.said.contains(words), "{finding:?}");
@@ -354,7 +352,7 @@ mod tests {
             ..Slurm::default()
         };
         let status = || {
-            let found = cgroup(&config, &slurm, &path, "n1");
+            let found = cgroup(&config, &slurm, &path, ("n1", false));
             let [finding] = found.as_slice() else { return None };
             assert_eq!(finding.about, "ConstrainDevices");
             Some(finding.status == Status::Ok)
@@ -384,9 +382,13 @@ mod tests {
             for of_slurmctld in ["cgroup/v1", "cgroup/v2", "autodetect"] {
                 let settings = format!("TaskPlugin = task/affinity\nCgroupPlugin = {of_slurmctld}\n");
                 let slurm = Slurm { settings: Settings::parse(&settings), ..Slurm::default() };
-                let found = cgroup(&config, &slurm, &path, "n1");
+                let found = cgroup(&config, &slurm, &path, ("n1", true));
                 let found: Vec<&str> = found.iter().map(|finding| finding.about).collect();
                 assert_eq!(found, expected, "{own} {of_slurmctld}");
+                // From 24.11 on, scontrol shows no value for none.
+                let bare = Slurm { settings: Settings::default(), ..slurm };
+                let found = cgroup(&config, &bare, &path, ("n1", true));
+                assert_eq!(found.iter().filter(|finding| finding.is_wrong()).count(), expected.len());
             }
         }
     }

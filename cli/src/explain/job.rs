@@ -301,8 +301,6 @@ pub fn above(job: Above, (snapshot, qoses): Site) -> Result<Vec<Beyond>, Program
         let is_beyond =
             if is_of_minutes { time.is_some() && limit.asks > limit.limit } else { limit.is_never() };
         match limit.verdict {
-            // Slurm gives it the longest time that it may have.
-            _ if limit.field == minutes::WALL && time.is_none() => None,
             _ if denies && is_beyond && limit.tres != "jobs" => {
                 Some(Beyond::Refused(words::above(limit, "the QOS has DenyOnLimit")))
             }
@@ -313,6 +311,18 @@ pub fn above(job: Above, (snapshot, qoses): Site) -> Result<Vec<Beyond>, Program
             _ => None,
         }
     };
+    // Without a time of the partition's, Slurm gives the job the longest that it may have.
+    let asked = time.map(u64::from).or(place.and_then(|place| place.default_time));
+    let wall = asked.zip(known.wall()).and_then(|(asks, (holder, limit))| {
+        let (field, tres, scope) = (minutes::WALL, "minutes".to_owned(), limits::Scope::Job);
+        let limit =
+            Limit { holder: limits::name(holder), field, scope, tres, limit, asks, ..Limit::default() };
+        let refused = || Beyond::Refused(words::above(&limit, "the QOS has DenyOnLimit"));
+        let waits = || Beyond::Waits(words::above(&limit, "the job waits forever"));
+        let is_refused = (denies && asks > limit.limit).then(refused);
+        is_refused.or_else(|| (known.minutes.scaled() > limit.limit).then(waits))
+    });
     let offer = lending::offer(&row, &limits, &[], (snapshot, qoses));
-    Ok(limits.iter().filter_map(one).chain(offer.into_iter().chain(notes).map(Beyond::Waits)).collect())
+    let said = limits.iter().filter_map(one).chain(wall);
+    Ok(said.chain(offer.into_iter().chain(notes).map(Beyond::Waits)).collect())
 }

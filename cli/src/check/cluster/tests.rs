@@ -34,8 +34,10 @@ fn a_finding_says_what_is_there_what_follows_and_what_mends_it() {
             )
         )
     );
+    // With autodetect, each node has the version that it mounts.
+    assert_eq!(finding(rules, "CgroupPlugin = autodetect", "ConstrainDevices").1, Status::Unknown);
     assert_eq!(
-        finding(rules, "", "ConstrainDevices").1,
+        finding(rules, "CgroupPlugin = cgroup/v1", "ConstrainDevices").1,
         Status::Wrong(
             "cgroup.conf: ConstrainDevices=yes; then restart slurmd on each node that has it".into()
         )

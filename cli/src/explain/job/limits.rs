@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::Serialize;
 
 pub use super::minutes::Verdict;
-use super::minutes::{Minutes, USED, WALL};
+use super::minutes::{Minutes, USED};
 use super::records::{Holder, Known, Record};
 use gpushare::text::hostlist;
 use gpushare_slurm_text::queue::Row;
@@ -32,7 +32,7 @@ pub enum Scope {
 }
 
 /// The fields that are checked; `MaxJobs` belongs to associations, and nodes are no limit of the database's.
-const FIELDS: [(&str, Scope); 16] = [
+const FIELDS: [(&str, Scope); 15] = [
     ("GrpTRES", Scope::All),
     ("GrpTRESMins", Scope::All),
     ("GrpTRESRunMins", Scope::All),
@@ -47,7 +47,6 @@ const FIELDS: [(&str, Scope); 16] = [
     ("MaxTRESPJ", Scope::Job),
     ("MaxTRESMinsPJ", Scope::Job),
     ("MaxTRESPN", Scope::Node),
-    (WALL, Scope::Job),
     ("its nodes", Scope::All),
 ];
 
@@ -59,7 +58,7 @@ pub struct Limit {
     /// scontrol's name, such as `GrpTRES`.
     pub field: &'static str,
     pub scope: Scope,
-    /// A TRES such as `gres/gpu:a40`, or `jobs`, or `minutes` of a job's time limit.
+    /// A TRES such as `gres/gpu:a40`, or `jobs`, or `minutes` of a new job's time limit.
     pub tres: String,
     pub limit: u64,
     /// Null if the limit is on each job separately.
@@ -164,11 +163,7 @@ fn of_each(scope: Scope) -> bool {
 }
 
 fn asks(job: &Row, tres: &str, scope: Scope) -> u64 {
-    let all = match tres {
-        "jobs" => 1,
-        "minutes" => job.time_limit.unwrap_or(0),
-        _ => job.tres.get(tres).copied().unwrap_or(0),
-    };
+    let all = if tres == "jobs" { 1 } else { job.tres.get(tres).copied().unwrap_or(0) };
     if scope == Scope::Node { all.div_ceil(job.nodes.max(1)) } else { all }
 }
 

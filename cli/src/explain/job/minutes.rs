@@ -111,7 +111,7 @@ impl Rules {
     }
 
     /// The time limit as it counts.
-    fn scaled(&self) -> u64 {
+    pub fn scaled(&self) -> u64 {
         let scales = self.scales && (self.time < NO_LIMIT || self.factor < 1000);
         if scales { self.time.saturating_mul(self.factor) / 1000 } else { self.time }
     }

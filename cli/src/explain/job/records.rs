@@ -79,6 +79,17 @@ pub struct Known {
     pub minutes: Rules,
 }
 
+impl Known {
+    /// The limit on a job's minutes that counts, and who has it: a QOS's comes before the association's.
+    pub fn wall(&self) -> Option<(&Holder, u64)> {
+        let own = self.associations.iter().filter(|record| matches!(record.holder, Holder::Own(..)));
+        self.qoses
+            .iter()
+            .chain(own)
+            .find_map(|record| Some((&record.holder, record.fields.get(WALL)?.get("minutes")?.0?)))
+    }
+}
+
 const OF_QOS: [&str; 8] =
     ["GrpJobs", "GrpTRES", "GrpTRESMins", "GrpTRESRunMins", "MaxTRESPJ", "MaxTRESPN", "MaxTRESMinsPJ", WALL];
 const OF_ACCOUNT_IN_QOS: [&str; 3] = ["MaxJobsPA", "MaxTRESPA", "MaxTRESRunMinsPA"];
