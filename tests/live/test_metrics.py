@@ -335,7 +335,7 @@ def test_a_real_prometheus_has_what_ran_and_the_dashboard_shows_it(with_nvml, tm
                 assert set(row) - {"__name__", "instance", "job"} == labels[row["__name__"]], row
             assert names == set(labels)
             rules = [rule for group in server.api("rules")["groups"] for rule in group["rules"]]
-            assert len(rules) == 17 and {rule["health"] for rule in rules} == {"ok"}, rules
+            assert len(rules) == 18 and {rule["health"] for rule in rules} == {"ok"}, rules
             firing = [alert for alert in server.api("alerts")["alerts"] if alert["state"] == "firing"]
             assert firing == []
             if seconds := int(os.environ.get("GPUSHARE_WRITE_PICTURE", 0)):
@@ -376,7 +376,7 @@ def busy(node, seconds, conf):
 def test_what_alerts_tell_to_run_can_be_run(node):
     """gpushare's commands run: with 2 they say that a command line is wrong. Units and programs have those names."""
     told = re.findall(r'^      description: "(.+)"$', monitoring.ALERTS.read_text(), re.M)
-    assert len(told) == 17 and all("`" in text for text in told)
+    assert len(told) == 18 and all("`" in text for text in told)
     for command in {one for text in told for one in re.findall("`(.+?)`", text)}:
         if command.startswith("gpushare "):
             done = node.run(command.replace("{{ $labels.message }}", "GS101"))

@@ -66,7 +66,12 @@ def reconfigure(cluster):
 
 
 def pids(cluster):
-    return cluster.ok("cat /run/slurm/slurmctld.pid /run/slurm/slurmd-*.pid").split()
+    """A daemon that just reconfigures has no such file for a moment."""
+    def found():
+        read = cluster.run("cat /run/slurm/slurmctld.pid /run/slurm/slurmd-*.pid")
+        return read.returncode == 0 and read.stdout.split()
+
+    return cluster.wait(found, "the daemons' numbers")
 
 
 def removal(cluster, name):

@@ -93,7 +93,7 @@ fn settings(config: &Config, slurm: &Slurm, hooks: bool, on_node: bool) -> Vec<F
     let mut findings: Vec<Finding> = judged
         .map(|requirement| match setting(requirement, &slurm.settings) {
             wrong if by_node && wrong.is_wrong() && requirements::is_of_fence(requirement) => {
-                let said = format!("{}, on nodes with cgroup v1: their own check judges that", wrong.said);
+                let said = format!("{}, on nodes with cgroup v1, as `gpushare check` there says", wrong.said);
                 Finding::unknown(requirement.key, said)
             }
             finding => finding,
