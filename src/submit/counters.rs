@@ -61,24 +61,10 @@ pub fn names() -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::submit::policy::{Command, Ground, Offer, Refusal};
-    use crate::submit::request::Field;
+    use crate::submit::policy::{Command, Ground, Refusal};
 
     fn refusal(rule: Rule) -> Refusal {
-        Refusal {
-            rule,
-            ground: Ground::Site,
-            asked: Vec::new(),
-            field: Field::Node,
-            gres: Vec::new(),
-            resembles: Vec::new(),
-            count: 1,
-            offer: Offer::Nothing,
-            beyond: None,
-            denied: false,
-            correction: None,
-            command: Command::Submit,
-        }
+        *Refusal::new(rule, Ground::Site, Command::Submit)
     }
 
     #[test]

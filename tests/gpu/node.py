@@ -150,8 +150,8 @@ class Node:
         self.kind, self.tops = None, []
 
     def cgroups(self):
-        """What this test makes, slurmd included. Others on the machine have empty cgroups too, and come and go."""
-        own = [top / name for top in self.tops for name in ("gpushare-gpu", SCOPE, "slurm", f"slurm_{NAME}")]
+        """What this test makes, slurmd included. Others on the machine, another slurmd too, have empty ones as well."""
+        own = [top / name for top in self.tops for name in ("gpushare-gpu", SCOPE, f"slurm_{NAME}")]
         found = [path for top in own if top.is_dir() for path in (top, *top.rglob("*")) if path.is_dir()]
         return found + [top / "system.slice" for top in self.tops if (top / "system.slice").is_dir()]
 

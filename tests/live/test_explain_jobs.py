@@ -357,6 +357,28 @@ def test_a_partitions_default_time_is_more_than_is_allowed(jobs):
         jobs.ok(f"scontrol delete PartitionName=slow; {limit.format(none)}")
 
 
+def test_a_limit_on_time_counts_as_slurm_counts_it(jobs):
+    """With UsageFactorSafe when it starts jobs, as it is when it refuses them; an association's if no QOS has one."""
+    words = "--qos=two --gres=gpu:a40:1"
+    jobs.ok("sacctmgr -i modify qos two set MaxWall=10 UsageFactor=2 flags+=UsageFactorSafe,DenyOnLimit")
+    try:
+        said = "QOS 'two' never allows more than 10 minutes for one job (MaxWallPJ), but this asks for {}: "
+        later = said.format(16) + "the job waits forever"
+        jobs.wait(lambda: later in jobs.run(f"gpushare explain -- -t8 {words}", "alice").stdout, "the limit")
+        waits(jobs, jobs.sbatch("-t8", *words.split(), user="alice"), "QOSMaxWallDurationPerJobLimit")
+        refused = jobs.run(f"gpushare explain -- -t20 {words}", "alice")
+        assert said.format(20) + "the QOS has DenyOnLimit" in refused.stdout and refused.returncode == 1, refused
+        assert jobs.run(f"sbatch -t20 {words} --wrap true", "alice").returncode != 0
+        jobs.ok("sacctmgr -i modify qos two set MaxWall=-1 UsageFactor=1 flags-=UsageFactorSafe,DenyOnLimit")
+        jobs.ok("sacctmgr -i modify user alice set MaxWall=10")
+        own = "the user's association with account '"
+        jobs.wait(lambda: own in explained(jobs, f"-t20 {words}"), "the association's limit")
+        waits(jobs, jobs.sbatch("-t20", *words.split(), user="alice"), "AssocMaxWallDurationPerJobLimit")
+    finally:
+        jobs.run("sacctmgr -i modify qos two set MaxWall=-1 UsageFactor=1 flags-=UsageFactorSafe,DenyOnLimit")
+        jobs.ok("sacctmgr -i modify user alice set MaxWall=-1")
+
+
 def explained(jobs, words):
     return jobs.ok(f"gpushare explain -- {words}", "alice")
 

@@ -7,13 +7,13 @@ import concurrent.futures
 import contextlib
 import json
 import subprocess
+import time
 from pathlib import Path
 
 import client
 import pytest
 from clusters import started
 from lab import CASES, RELEASES, TOP, nvidia
-from waiting import wait
 
 # What tests/gpu/bundle takes.
 RELEASE = "24.11"
@@ -156,14 +156,21 @@ def test_cgroups_of_others_stay(hybrid):
     with open("/proc/mounts") as mounts:
         top = Path(next(line.split()[1] for line in mounts if line.split()[2] == "cgroup2"))
     other = top / f"gpushare-lab-{hybrid.name}-other"
+    other.mkdir()
+    made = []
     with concurrent.futures.ThreadPoolExecutor() as pool:
-        running = pool.submit(one, hybrid, "--only", "end")
-        wait((top / "gpushare-gpu").exists, "slurmd's cgroup")
-        other.mkdir()
+        running = pool.submit(one, hybrid, "--only", "fence,end")
+        while not running.done():
+            made.append(other / str(len(made)))
+            made[-1].mkdir()
+            time.sleep(0.2)
         done, _ = running.result()
+    left = [path for path in made if path.exists()]
+    for path in [*left, other]:
+        path.rmdir()
     assert done.returncode == 0, done.stdout + done.stderr
+    assert len(made) > 10 and left == made
     assert not (top / "gpushare-gpu").exists()
-    other.rmdir()
 
 
 @pytest.mark.parametrize("words", BROKEN)

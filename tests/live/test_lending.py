@@ -148,15 +148,21 @@ def test_a_partition_that_gives_nothing_back_is_warned_of(lending):
             assert warned.stderr.count("\n") == 1, "once for all groups"
             if "QoS" not in settings:
                 lending.ok("scontrol delete PartitionName=side")
-        job = borrow(lending, 8, "-pside")
-        owner = lending.sbatch("-pside", *Y, "--gres=gpu:a40:2", script="sleep 300")
-        lending.wait(lambda: lending.fields(owner)["Reason"] == "QOSGrpGRES", "the limit")
-        assert lending.fields(job).get("PreemptTime", "None") == "None" and lending.state(job) == "RUNNING"
+        owner = in_vain(lending, "QOSGrpGRES")
         lending.ok("sacctmgr -i modify qos qos_y set flags+=OverPartQOS")
         lending.wait_state(owner, "RUNNING")
     finally:
         lending.cancel_all()
         lending.run("scontrol delete PartitionName=side; sacctmgr -i delete qos part")
+
+
+def in_vain(lending, reason):
+    """An owner's job, for which Slurm's REASON is all that happens: the borrower goes on."""
+    job = borrow(lending, 8, "-pside")
+    owner = lending.sbatch("-pside", *Y, "--gres=gpu:a40:2", script="sleep 300")
+    lending.wait(lambda: lending.fields(owner)["Reason"] == reason, reason)
+    assert lending.fields(job).get("PreemptTime", "None") == "None" and lending.state(job) == "RUNNING"
+    return owner
 
 
 def test_what_gives_way_late_is_warned_of(lending):
@@ -174,10 +180,7 @@ def test_what_gives_way_late_is_warned_of(lending):
                          "jobs of QOS 'normal' keep its GPUs for a time, because of PreemptExemptTime",
                          "with BurstGraceTime=0, borrowers have only slurm.conf's KillWait"):
             assert expected in warned.stderr, warned
-        job = borrow(lending, 8, "-pside")
-        owner = lending.sbatch("-pside", *Y, "--gres=gpu:a40:2", script="sleep 300")
-        lending.wait(lambda: lending.fields(owner)["Reason"] == "Resources", "Slurm's try")
-        assert lending.fields(job).get("PreemptTime", "None") == "None" and lending.state(job) == "RUNNING"
+        owner = in_vain(lending, "Resources")
         lending.ok("sacctmgr -i modify qos part set PreemptExemptTime=-1")
         lending.wait_state(owner, "RUNNING")
     finally:

@@ -313,14 +313,17 @@ pub fn above(job: Above, (snapshot, qoses): Site) -> Result<Vec<Beyond>, Program
     };
     // Without a time of the partition's, Slurm gives the job the longest that it may have.
     let asked = time.map(u64::from).or(place.and_then(|place| place.default_time));
-    let wall = asked.zip(known.wall()).and_then(|(asks, (holder, limit))| {
-        let (field, tres, scope) = (minutes::WALL, "minutes".to_owned(), limits::Scope::Job);
-        let limit =
-            Limit { holder: limits::name(holder), field, scope, tres, limit, asks, ..Limit::default() };
-        let refused = || Beyond::Refused(words::above(&limit, "the QOS has DenyOnLimit"));
-        let waits = || Beyond::Waits(words::above(&limit, "the job waits forever"));
-        let is_refused = (denies && asks > limit.limit).then(refused);
-        is_refused.or_else(|| (known.minutes.scaled() > limit.limit).then(waits))
+    let wall = asked.zip(known.wall()).and_then(|(asked, (holder, limit))| {
+        let above = |asks, then| {
+            let (field, tres, scope) = (minutes::WALL, "minutes".to_owned(), limits::Scope::Job);
+            let holder = limits::name(holder);
+            words::above(&Limit { holder, field, scope, tres, limit, asks, ..Limit::default() }, then)
+        };
+        let counted = known.minutes.scaled();
+        if denies && asked > limit {
+            return Some(Beyond::Refused(above(asked, "the QOS has DenyOnLimit")));
+        }
+        (counted > limit).then(|| Beyond::Waits(above(counted, "the job waits forever")))
     });
     let offer = lending::offer(&row, &limits, &[], (snapshot, qoses));
     let said = limits.iter().filter_map(one).chain(wall);

@@ -53,7 +53,7 @@ macro_rules! setters {
 impl Refusal {
     /// A refusal with empty values.
     #[cold]
-    pub(super) fn new(rule: Rule, ground: Ground, command: Command) -> Fault {
+    pub(crate) fn new(rule: Rule, ground: Ground, command: Command) -> Fault {
         Box::new(Refusal {
             rule,
             ground,
