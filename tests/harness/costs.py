@@ -34,7 +34,7 @@ def check(case, *found):
     _, table = rows()
     assert case in table, f"tests/data/costs.tsv doesn't have '{case}': {found}"
     for number, known in zip(found, table[case], strict=True):
-        assert number <= known * MORE + SLACK, (
+        assert 0 < number <= known * MORE + SLACK, (
             f"'{case}' costs {found}, and cost {table[case]} when tests/data/costs.tsv was written. If that is worth "
             "it: GPUSHARE_WRITE_COSTS=1"
         )

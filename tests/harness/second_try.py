@@ -1,8 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0-or-later
 """second_try.py DIRECTORY [--summary]: decides which failed live tests run a second time: those whose failure shows a
-symptom of the table below. Without a known symptom a test runs again, too, and the run's last line says so; with
-GPUSHARE_STRICT=1, as in `make test-long`, it counts at once. What NEVER names always counts at once.
+symptom of the table below. Without one a failure counts at once; so does what NEVER names.
 
 DIRECTORY has what conftest.py keeps of a run: the file `list` names the failed tests, and each of them has a directory
 with the report of each failed phase, the load then, and the logs of its clusters. Prints the tests to run again, one a
@@ -22,9 +21,6 @@ FAULTS = "docs/dev/slurm-faults.md"
 BUSY = 3
 # What these find is theirs to find under load.
 NEVER = ("tests/siege/", "tests/faults/", "tests/live/test_siege.py::")
-# The name of the rest.
-UNKNOWN = "no known symptom"
-STRICT = os.environ.get("GPUSHARE_STRICT") == "1"
 # So many failures have one reason, as a rule.
 MANY = 20
 
@@ -135,7 +131,7 @@ def summary(tests):
     """How many TESTS were tried again, and why: pairs of a test and its symptom."""
     names = {}
     for test, symptom in tests:
-        names.setdefault(symptom.name if symptom else UNKNOWN, []).append(test)
+        names.setdefault(symptom.name, []).append(test)
     reasons = "; ".join(f"{name}: {', '.join(ones)}" for name, ones in names.items())
     return f"{len(tests)} ({reasons})" if tests else "0"
 
@@ -149,9 +145,9 @@ def main(directory, *options):
         for test, _ in tests[:MANY]:
             print(test, *reasons(directory, test)[:1], sep="\n    ")
         return 0
-    at_once = [test for test, symptom in tests if symptom is None and (STRICT or test.startswith(NEVER))]
+    at_once = [test for test, symptom in tests if symptom is None]
     for test, symptom in tests:
-        reason = symptom.name if symptom else "failed, and no second try" if test in at_once else UNKNOWN
+        reason = symptom.name if symptom else "failed, and no second try"
         print(f"-- live: {reason}: {test}\n   {folder_of(directory, test)}", file=sys.stderr)
     if len(tests) > MANY:
         print(f"-- live: {len(tests)} failed, so many for one reason, as a rule", file=sys.stderr)
