@@ -2,13 +2,14 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use gpushare_history::usage::Row;
+use gpushare_history::nodes::Nodes;
+use gpushare_history::stream::is_first;
 use gpushare_period::Period;
-use gpushare_slurm_text::{sacct, text};
+use gpushare_slurm_text::sacct::{self, Row};
+use gpushare_slurm_text::text;
 use indexmap::IndexSet;
 
 use super::job::Open;
-use super::nodes::Nodes;
 use super::share::{Gpu, Shares};
 
 /// No node has more GPUs, whatever accounting says.
@@ -165,10 +166,8 @@ impl<'s> Collector<'s> {
         {
             return;
         }
-        // A job is in the answer for every day on which it ran.
-        let is_first = start >= self.day.start || self.day.start == self.period.start;
-        self.read += u64::from(is_first);
-        if sacct::gpus(row.given).next().is_none() {
+        self.read += u64::from(is_first(start, self.day, self.period));
+        if !row.has_gpus() {
             return;
         }
         self.current = Some(match self.open.remove(&(row.job, start)) {
@@ -267,7 +266,10 @@ impl<'s> Collector<'s> {
             }
         }
         if all > typed {
-            let name = self.nodes.only_type(numbers).unwrap_or_default().to_owned();
+            let name = match self.nodes.types(numbers).as_deref() {
+                Some([only]) => (*only).to_owned(),
+                _ => String::new(),
+            };
             parts.push((self.gres_type(&name), all - typed));
         }
         parts

@@ -10,19 +10,17 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueHint};
-use gpushare_history::usage::{self, Row, USED};
+use gpushare_history::nodes::Nodes;
+use gpushare_history::source::Cluster;
 use gpushare_history::{privacy, stream};
 use gpushare_machine::local;
 use gpushare_period::Period;
-use gpushare_slurm_run::{self as slurm, run as programs};
-use gpushare_slurm_text::Settings;
-use gpushare_slurm_text::version::Release;
+use gpushare_slurm_text::sacct::{Row, Wanted};
 use gpushare_terminal::{Answer, json};
 
 mod collect;
 mod error;
 mod job;
-mod nodes;
 mod replay;
 mod report;
 mod share;
@@ -30,7 +28,6 @@ mod text;
 
 use collect::Collector;
 use error::FitError;
-use nodes::Nodes;
 use report::Report;
 use share::Shares;
 
@@ -77,18 +74,9 @@ pub fn run(arguments: &Arguments) -> Result<Answer, FitError> {
     let shares = Shares { config, memory, margin: arguments.margin };
     let period =
         Period::parse(arguments.start.as_deref(), arguments.end.as_deref(), gpushare_period::now(), DAYS)?;
-    let version = programs::ask("sacct", &["--version"]).map_err(FitError::NoSacct)?;
-    let mut remarks = remarks(&shares);
-    remarks.extend(privacy::of_this_user(Release::parse(&version)?, &privacy::OF_JOBS)?);
-    let asked = slurm::ask("scontrol", &["show", "config"])
-        .and_then(|config| Ok((config, slurm::ask("scontrol", &["-a", "-o", "show", "node"])?)));
-    let (config, nodes) = asked.unwrap_or_else(|error| {
-        remarks.push(format!("GPUs of nodes are unknown: {error}"));
-        Default::default()
-    });
-    let settings = Settings::parse(&config);
-    let cluster = Some(settings.get("ClusterName")).filter(|name| !name.is_empty()).unwrap_or("this cluster");
-    let report = summed(cluster, period, &shares, Nodes::read(&nodes), remarks, ask)?;
+    let mut cluster = Cluster::ask(privacy::OF_JOBS)?;
+    cluster.remarks.extend(remarks(&shares));
+    let report = summed(cluster, period, &shares, |day, show| Ok(stream::rows(Wanted::Steps, day, show)?))?;
     Ok(Answer::from(if arguments.csv {
         text::csv(&report)
     } else if arguments.json {
@@ -98,34 +86,24 @@ pub fn run(arguments: &Arguments) -> Result<Answer, FitError> {
     }))
 }
 
-/// Runs sacct once.
-fn ask(day: Period, show: &mut dyn FnMut(&Row)) -> Result<u64, FitError> {
-    stream::read(USED, &[], day, |output| Ok(usage::read(output, show)?))
-}
-
 /// Sums what `ask` shows of each day.
 fn summed(
-    cluster: &str,
+    cluster: Cluster,
     period: Period,
     shares: &Shares,
-    nodes: Nodes,
-    mut remarks: Vec<String>,
     mut ask: impl FnMut(Period, &mut dyn FnMut(&Row)) -> Result<u64, FitError>,
 ) -> Result<Report, FitError> {
-    let mut collector = Collector::new(shares, nodes, period);
-    let unread = stream::days(period, |day, seen| {
+    let Cluster { name, nodes, mut remarks, .. } = cluster;
+    let mut collector = Collector::new(shares, Nodes::read(&nodes), period);
+    remarks.extend(stream::days(period, |day| {
         collector.day(day);
-        ask(day, &mut |row| {
-            seen(collector.read);
-            collector.take(row);
-        })
-    })?;
+        ask(day, &mut |row| collector.take(row))
+    })?);
     collector.end();
-    remarks.extend(usage::remark(unread));
     match (collector.with_gpus, collector.recorded) {
         (0, _) => Err(FitError::NoJobs(period)),
         (jobs, 0) => Err(FitError::NoMemory(jobs)),
-        _ => Ok(report::of(cluster.to_owned(), period, collector, shares, remarks)),
+        _ => Ok(report::of(name, period, collector, shares, remarks)),
     }
 }
 

@@ -7,11 +7,12 @@ use indexmap::IndexSet;
 use super::form::Form;
 use gpushare_slurm_text::{Kind, text};
 
+use super::held;
 use super::limits::Limits;
-use super::nodes::Nodes;
 use super::sweep::Hold;
+use gpushare_history::nodes::Nodes;
 use gpushare_period::Period;
-use gpushare_slurm_text::sacct::Job;
+use gpushare_slurm_text::sacct::Row;
 use gpushare_slurm_text::version::Release;
 
 /// The limit saw all GPUs of the job, so no request is a cause.
@@ -82,7 +83,8 @@ impl<'l> Collector<'l> {
     }
 
     /// Takes one run of a job.
-    pub fn take(&mut self, job: &Job) {
+    pub fn take(&mut self, job: &Row) {
+        self.counts.read += 1;
         let (Some(start), false) = (job.start, job.is_elsewhere()) else { return };
         let (start, end) = (start.max(self.period.start), job.end.unwrap_or(u32::MAX).min(self.period.end));
         if start >= end {
@@ -108,7 +110,7 @@ impl<'l> Collector<'l> {
         if under.is_empty() {
             return;
         }
-        let held = self.nodes.held(job, self.limits);
+        let held = held::held(&mut self.nodes, job, self.limits);
         let limits = self.limits;
         let counted: Vec<_> = under
             .into_iter()
@@ -145,7 +147,7 @@ impl<'l> Collector<'l> {
         index(self.series.insert_full(Series { limit, subject }).0)
     }
 
-    fn cause(&mut self, job: &Job) -> u32 {
+    fn cause(&mut self, job: &Row) -> u32 {
         let form = Form::of(job, self.release);
         let [user, account, qos, partition] = [job.user, job.account, job.qos, job.partition].map(text);
         index(self.causes.insert_full(Cause { user, account, qos, partition, form }).0)

@@ -10,9 +10,9 @@ use super::collect::{Cause, Collector, Counts, NO_CAUSE, Series};
 use gpushare_slurm_text::Kind;
 
 use super::limits::{Limit, Limits};
-use super::source::Facts;
 use super::sweep::{self, Hold, Interval, Over};
 use gpushare_history::hours::of as hours;
+use gpushare_history::source::Cluster;
 use gpushare_judge::past::{Judge, OptionError, Place, Told};
 use gpushare_period::{Period, exact};
 
@@ -127,11 +127,10 @@ impl Sums {
 impl Report {
     /// Makes the report from what was collected.
     pub fn of(
-        facts: &Facts,
+        cluster: Cluster,
         period: Period,
         limits: &Limits,
         collected: Collector,
-        read: u64,
         judge: &Judge,
     ) -> Report {
         let Collector { series, causes, mut holds, counts, .. } = collected;
@@ -187,18 +186,14 @@ impl Report {
         }
         all.sort_by(|a, b| b.above().total_cmp(&a.above()));
         Report {
-            cluster: facts.cluster.clone(),
+            cluster: cluster.name,
             start: exact(period.start),
             end: exact(period.end),
             period,
-            jobs: read,
+            jobs: counts.read,
             jobs_with_gpus: counts.with_gpus,
             limits: all,
-            remarks: remarks(&counts)
-                .into_iter()
-                .chain(limits.not_judged())
-                .chain(facts.remarks.iter().cloned())
-                .collect(),
+            remarks: remarks(&counts).into_iter().chain(limits.not_judged()).chain(cluster.remarks).collect(),
         }
     }
 

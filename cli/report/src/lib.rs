@@ -10,13 +10,12 @@ use std::fmt::Display;
 use std::path::PathBuf;
 
 use clap::{Args, ValueHint};
-use gpushare_history::usage::{self, NO_STEPS, Row, USED};
+use gpushare_history::source::Cluster;
 use gpushare_history::{privacy, stream};
 use gpushare_period::{Period, hours};
-use gpushare_slurm_run::file::ConfFile;
-use gpushare_slurm_run::{self as slurm, ProgramError, run as programs};
-use gpushare_slurm_text::version::Release;
-use gpushare_slurm_text::{Settings, sreport, tres};
+use gpushare_slurm_run::run as programs;
+use gpushare_slurm_text::sacct::{Row, Wanted};
+use gpushare_slurm_text::{sreport, tres};
 use gpushare_terminal::{Answer, json, write_file};
 
 mod error;
@@ -81,18 +80,15 @@ pub fn run<E: Display>(
 ) -> Result<Answer, ReportError> {
     let Arguments { start, end, month, .. } = arguments;
     let period = hours::parse(month.as_deref(), start.as_deref(), end.as_deref(), gpushare_period::now())?;
-    let version = programs::ask("sreport", &["--version"]).map_err(|error| match error {
-        ProgramError::Start(..) => ReportError::NoSreport(error),
-        error => error.into(),
-    })?;
+    let asked = Cluster::ask(privacy::WITH_SUMS)?;
     let mut remarks = vec![
         "owned: the limits in Slurm's database now; it doesn't keep earlier ones. Borrowed: what a group used beyond \
          that"
             .to_owned(),
     ];
-    remarks.extend(privacy::of_this_user(Release::parse(&version)?, &privacy::WITH_SUMS)?);
-    let cluster = cluster()?;
-    let database = Database::ask(&cluster)?;
+    remarks.extend(asked.remarks);
+    let cluster = asked.name;
+    let database = Database::ask(&cluster, &asked.partitions)?;
     let is_of_some = !(arguments.qos.is_empty() && arguments.account.is_empty());
     let groups = match is_of_some {
         true => database.named(&arguments.qos, &arguments.account, &cluster)?,
@@ -122,7 +118,9 @@ pub fn run<E: Display>(
     let types = types()?;
     let told = told(&types, period, &mut remarks)?;
     let more = More { cluster, period, is_of_some, refused, remarks };
-    let report = summed(&database, &groups, &types, &told, more, ask)?;
+    let report = summed(&database, &groups, &types, &told, more, |day, show| {
+        Ok(stream::rows(Wanted::Jobs, day, show)?)
+    })?;
     if let Some(path) = &arguments.html {
         let page = page::html(&report, is_of_some).map_err(ReportError::Plot)?;
         write_file(path, &page)?;
@@ -134,15 +132,6 @@ pub fn run<E: Display>(
     } else {
         text::lines(&report)
     }))
-}
-
-/// The cluster's name: slurmctld knows it, also without a slurm.conf here.
-fn cluster() -> Result<String, ReportError> {
-    let settings = match slurm::ask("scontrol", &["show", "config"]) {
-        Ok(text) => Settings::parse(&text),
-        Err(asked) => ConfFile::instead(&slurm::conf(), asked)?.settings(),
-    };
-    Ok(settings.get("ClusterName").to_owned())
 }
 
 /// The GPU types that accounting has.
@@ -189,11 +178,6 @@ fn told(types: &[String], period: Period, remarks: &mut Vec<String>) -> Result<T
     })
 }
 
-/// Runs sacct once.
-fn ask(day: Period, show: &mut dyn FnMut(&Row)) -> Result<u64, ReportError> {
-    stream::read(USED, &[NO_STEPS], day, |output| Ok(usage::read(output, show)?))
-}
-
 /// Sums what `ask` shows of each day.
 fn summed(
     database: &Database,
@@ -206,17 +190,14 @@ fn summed(
     let gpus: BTreeMap<String, u64> =
         told.gpus.iter().map(|(name, used)| (name.clone(), used.count)).collect();
     let mut summer = Summer::new(database, groups, types, &gpus, more.period);
-    let unread = stream::days(more.period, |day, seen| {
+    let unread = stream::days(more.period, |day| {
         summer.day(day);
-        let unread = ask(day, &mut |row| {
-            seen(summer.read);
-            summer.take(row);
-        })?;
+        let unread = ask(day, &mut |row| summer.take(row))?;
         summer.close();
         Ok::<u64, ReportError>(unread)
     })?;
     let mut report = report::of(&summer, database, groups, types, told, more);
-    report.remarks.extend(usage::remark(unread));
+    report.remarks.extend(unread);
     Ok(report)
 }
 

@@ -7,12 +7,12 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use gpushare_history::usage::Row;
 use gpushare_period::Period;
 use gpushare_qos::config::{ManagedQos, lending as pairs};
 use gpushare_qos::lending;
 use gpushare_qos::usage::Usage;
-use gpushare_slurm_text::{sacct, text};
+use gpushare_slurm_text::sacct::{self, Row};
+use gpushare_slurm_text::text;
 
 use super::groups::{ANY, Database, Group, Of};
 
@@ -98,8 +98,7 @@ pub struct Summer<'d> {
     pub columns: Vec<Vec<u64>>,
     /// GPU-seconds by type of jobs whose QOS owns nothing.
     pub others: Vec<u64>,
-    /// Runs of jobs that were read, and those that started with GPUs.
-    pub read: u64,
+    /// Runs of jobs that started with GPUs.
     pub started: u64,
 }
 
@@ -143,7 +142,6 @@ impl<'d> Summer<'d> {
             users: BTreeMap::new(),
             columns: vec![vec![0; all]; COLUMNS],
             others: vec![0; all],
-            read: 0,
             started: 0,
         }
     }
@@ -156,8 +154,6 @@ impl<'d> Summer<'d> {
     /// Takes a run of a job.
     pub fn take(&mut self, row: &Row) {
         let Some(begin) = row.start.filter(|_| !row.is_elsewhere()) else { return };
-        let is_first = begin >= self.day.start || self.day.start == self.period.start;
-        self.read += u64::from(is_first);
         let (start, end) = (begin.max(self.day.start), row.end.unwrap_or(u32::MAX).min(self.day.end));
         let starts = (self.day.start..self.day.end).contains(&begin);
         if start >= end && !starts {

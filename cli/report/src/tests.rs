@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use gpushare_history::usage;
 use gpushare_period::Period;
 use gpushare_qos::config::value::Value;
 use gpushare_qos::state::Qos;
+use gpushare_slurm_text::sacct;
 use gpushare_slurm_text::{Associations, sreport};
 use proptest::prelude::*;
 
@@ -110,7 +110,7 @@ fn report_beside(jobs: &[Job], period: Period, named: &[&str], more_rows: &[Row]
             if *start >= day.end || *end < day.start {
                 continue;
             }
-            show(&usage::Row {
+            show(&sacct::Row {
                 user: user.as_bytes(),
                 account: account.as_bytes(),
                 qos: qos.as_bytes(),
@@ -118,7 +118,7 @@ fn report_beside(jobs: &[Job], period: Period, named: &[&str], more_rows: &[Row]
                 eligible: Some(*eligible),
                 start: Some(*start),
                 end: Some(*end),
-                ..usage::Row::default()
+                ..sacct::Row::default()
             });
         }
         Ok::<u64, ReportError>(0)
