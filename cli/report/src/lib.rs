@@ -5,7 +5,6 @@
 //! slurmdbd does, `report` compares the result with sreport's and names every difference, `text` and `page` print it.
 #![forbid(unsafe_code)]
 
-use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::path::PathBuf;
 
@@ -27,7 +26,7 @@ mod text;
 
 use error::ReportError;
 use groups::{ANY, Database, Group};
-use report::{More, Report, Told};
+use report::{Account, Gpus, More, Refused, Report, Reserved, Told};
 use sum::Summer;
 
 /// The command line of `gpushare report`.
@@ -67,16 +66,13 @@ pub struct Arguments {
     csv: bool,
 }
 
-/// How many requests of each account and QOS were refused, and what the logs may leave out.
-type Refused = (Vec<(String, String, u64)>, Vec<String>);
-
-/// The report. `refused` reads logs.
+/// The report. `refused` reads logs, and says what these may leave out.
 ///
 /// # Errors
 /// There is no report; why.
 pub fn run<E: Display>(
     arguments: &Arguments,
-    refused: impl FnOnce(&[PathBuf], Period) -> Result<Refused, E>,
+    refused: impl FnOnce(&[PathBuf], Period) -> Result<(Refused, Vec<String>), E>,
 ) -> Result<Answer, ReportError> {
     let Arguments { start, end, month, .. } = arguments;
     let period = hours::parse(month.as_deref(), start.as_deref(), end.as_deref(), gpushare_period::now())?;
@@ -118,7 +114,7 @@ pub fn run<E: Display>(
     let types = types()?;
     let told = told(&types, period, &mut remarks)?;
     let more = More { cluster, period, is_of_some, refused, remarks };
-    let report = summed(&database, &groups, &types, &told, more, |day, show| {
+    let report = summed(&database, &groups, &types, told, more, |day, show| {
         Ok(stream::rows(Wanted::Jobs, day, show)?)
     })?;
     if let Some(path) = &arguments.html {
@@ -158,23 +154,27 @@ fn told(types: &[String], period: Period, remarks: &mut Vec<String>) -> Result<T
     let text = ask(sreport::of_accounts(&tres, start, end))?;
     let accounts = sreport::accounts(&text).map_err(unreadable)?;
     let name = |tres: &str| tres.strip_prefix("gres/gpu:").unwrap_or(ANY).to_owned();
-    let accounts = accounts
-        .into_iter()
-        .filter(|(.., used)| *used > 0)
-        .map(|(account, user, tres, used)| (account.to_owned(), user.to_owned(), name(tres), used));
+    let account = |(account, user, tres, used): (&str, &str, &str, u64)| Account {
+        account: account.to_owned(),
+        user: Some(user.to_owned()).filter(|user| !user.is_empty()),
+        gpu_type: name(tres),
+        used,
+    };
     // With PrivateData=reservations in slurmdbd.conf, only administrators get an answer.
     let asked = ask(sreport::of_reservations(&tres, start, end));
     let untold = |error| format!("can't tell reservations' idle GPUs, which sreport counts as used: {error}");
     remarks.extend(asked.as_ref().err().map(untold));
     let text = asked.unwrap_or_default();
     let reserved = sreport::reservations(&text).map_err(unreadable)?.into_iter();
-    let reserved = reserved.filter(|(.., idle)| *idle > 0).map(|(reservation, tres, idle)| {
-        report::Reserved { reservation: reservation.to_owned(), gpu_type: name(tres), idle }
+    let reserved = reserved.filter(|(.., idle)| *idle > 0).map(|(reservation, tres, idle)| Reserved {
+        reservation: reservation.to_owned(),
+        gpu_type: name(tres),
+        idle,
     });
     Ok(Told {
         reserved: reserved.collect(),
-        accounts: accounts.collect(),
-        gpus: gpus.into_iter().map(|(tres, used)| (name(&tres), used)).collect(),
+        accounts: accounts.into_iter().map(account).collect(),
+        gpus: gpus.into_iter().map(|(tres, used)| Gpus { gpu_type: name(&tres), used }).collect(),
     })
 }
 
@@ -183,20 +183,19 @@ fn summed(
     database: &Database,
     groups: &[Group],
     types: &[String],
-    told: &Told,
+    told: Told,
     more: More,
     mut ask: impl FnMut(Period, &mut dyn FnMut(&Row)) -> Result<u64, ReportError>,
 ) -> Result<Report, ReportError> {
-    let gpus: BTreeMap<String, u64> =
-        told.gpus.iter().map(|(name, used)| (name.clone(), used.count)).collect();
-    let mut summer = Summer::new(database, groups, types, &gpus, more.period);
+    let gpus = told.gpus.iter().map(|one| (one.gpu_type.clone(), one.used.count)).collect();
+    let mut summer = Summer::new(database, groups, types, gpus, more.period);
     let unread = stream::days(more.period, |day| {
         summer.day(day);
         let unread = ask(day, &mut |row| summer.take(row))?;
         summer.close();
         Ok::<u64, ReportError>(unread)
     })?;
-    let mut report = report::of(&summer, database, groups, types, told, more);
+    let mut report = report::of(&summer, told, more);
     report.remarks.extend(unread);
     Ok(report)
 }

@@ -1,5 +1,9 @@
 //! The report as text for people, and as CSV for a spreadsheet.
 
+use std::collections::BTreeSet;
+
+use gpushare_history::hours as gpu_hours;
+use gpushare_slurm_text::sreport;
 use gpushare_terminal::{Table, clean, csv, notes};
 
 use super::groups::{ANY, Of};
@@ -25,9 +29,10 @@ pub fn title(report: &Report) -> String {
 /// The cluster's GPUs.
 pub fn gpus(report: &Report) -> Table {
     let row = |one: &super::report::Gpus| {
-        let sums = [one.allocated, one.idle, one.down, one.planned_down, one.planned, one.reported];
+        let sreport::Used { count, allocated, down, planned_down, idle, planned, reported } = one.used;
+        let sums = [allocated, idle, down, planned_down, planned, reported];
         let name = if one.gpu_type == ANY { "all" } else { &one.gpu_type };
-        [vec![name.to_owned(), one.gpus.to_string()], sums.map(hours).to_vec()].concat()
+        [vec![name.to_owned(), count.to_string()], sums.map(hours).to_vec()].concat()
     };
     // Types first, then all of them.
     let (any, typed): (Vec<_>, Vec<_>) = report.gpus.iter().partition(|one| one.gpu_type == ANY);
@@ -107,17 +112,15 @@ pub fn loans(report: &Report) -> Table {
     let row = |from: &str, to: &str, loan: &Loan| {
         vec![from.to_owned(), to.to_owned(), loan.gpu_type.clone(), hours(loan.used)]
     };
-    let mut rows: Vec<Vec<String>> = Vec::new();
-    for group in &report.groups {
-        rows.extend(group.lent_to.iter().map(|loan| row(&group.name, &loan.qos, loan)));
-        let burst = group.burst_qos.as_deref().unwrap_or_default();
-        let is_new = |row: &Vec<String>| !rows.contains(row);
-        let borrowed = group.borrowed_from.iter().map(|loan| row(&loan.qos, burst, loan));
-        let borrowed: Vec<_> = borrowed.filter(is_new).collect();
-        rows.extend(borrowed);
-    }
-    rows.sort();
-    rows.dedup();
+    let of = |group: &OneGroup| {
+        let burst = group.burst_qos.clone().unwrap_or_default();
+        let lent = group.lent_to.iter().map(|loan| row(&group.name, &loan.qos, loan));
+        let borrowed = group.borrowed_from.iter().map(|loan| row(&loan.qos, &burst, loan));
+        lent.chain(borrowed).collect::<Vec<_>>()
+    };
+    // What one group lends, another one borrows.
+    let rows: BTreeSet<Vec<String>> = report.groups.iter().flat_map(of).collect();
+    let rows = rows.into_iter().collect();
     Table { head: vec!["LENT BY", "TO", "GPU", "USED"], numbers: 3..4, rows }
 }
 
@@ -177,12 +180,7 @@ pub fn said(report: &Report) -> Vec<String> {
 
 /// Hours, with enough digits that a small number isn't 0.
 pub fn hours(seconds: u64) -> String {
-    let thousandths = seconds.saturating_mul(10) / 36;
-    match thousandths {
-        0 if seconds == 0 => "0".to_owned(),
-        0..10_000 => format!("{}.{:03}", thousandths / 1000, thousandths % 1000),
-        _ => format!("{}.{}", thousandths / 1000, thousandths % 1000 / 100),
-    }
+    gpu_hours::text(gpu_hours::of(seconds))
 }
 
 /// `2:05:09`.
