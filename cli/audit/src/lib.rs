@@ -162,8 +162,8 @@ pub fn refused(paths: &[PathBuf], period: Period) -> Result<Refused, AuditError>
         Some(doubt) if report.refused == 0 => Err(doubt.into()),
         _ => {
             let remarks = if report.is_partial { report.remarks } else { Vec::new() };
-            let all = report.requests.into_iter().filter(|one| one.refused > 0);
-            Ok((all.map(|one| (one.account, one.qos, one.refused)).collect(), remarks))
+            let all = report.requests.into_iter().filter(|one| one.sum.refused > 0);
+            Ok((all.map(|one| (one.form.account, one.form.qos, one.sum.refused)).collect(), remarks))
         }
     }
 }

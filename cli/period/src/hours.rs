@@ -4,7 +4,7 @@ use jiff::civil::{DateTime, Time};
 use jiff::tz::TimeZone;
 use jiff::{Span, Timestamp};
 
-use super::{Period, PeriodError, moment};
+use super::{Period, PeriodError, moment, seconds};
 
 gpushare::errors! {
     /// Why a text isn't a month or a period of full hours.
@@ -85,10 +85,6 @@ fn zoned(time: u32, zone: &TimeZone) -> jiff::Zoned {
 fn past_hour(time: u32, zone: &TimeZone) -> u32 {
     let at = zoned(time, zone);
     u32::from(at.minute().unsigned_abs()) * 60 + u32::from(at.second().unsigned_abs())
-}
-
-fn seconds(civil: DateTime, zone: &TimeZone) -> Option<u32> {
-    u32::try_from(civil.to_zoned(zone.clone()).ok()?.timestamp().as_second()).ok()
 }
 
 #[cfg(test)]

@@ -87,10 +87,14 @@ fn moment(text: &str, now: u32, zone: &TimeZone) -> Result<u32, PeriodError> {
         };
         now.to_zoned(zone.clone()).checked_sub(span).map_err(|_| bad())?.timestamp()
     } else {
-        let civil: DateTime = text.parse().map_err(|_| bad())?;
-        civil.to_zoned(zone.clone()).map_err(|_| bad())?.timestamp()
+        return text.parse().ok().and_then(|civil| seconds(civil, zone)).ok_or_else(bad);
     };
     u32::try_from(found.as_second()).map_err(|_| bad())
+}
+
+/// A date and a time of day in a zone, in seconds since 1970.
+pub fn seconds(civil: DateTime, zone: &TimeZone) -> Option<u32> {
+    u32::try_from(civil.to_zoned(zone.clone()).ok()?.timestamp().as_second()).ok()
 }
 
 /// `2026-10-31 12:00`, for people.
