@@ -1,6 +1,6 @@
 //! The times at the start of a log's lines: those of slurmctld's own log, of syslog's daemons, and of journalctl.
 
-use gpushare_period::seconds;
+use gpushare_period::span::seconds;
 use jiff::Timestamp;
 use jiff::civil::DateTime;
 use jiff::tz::TimeZone;

@@ -77,7 +77,7 @@ fn a_user_is_told_of_with_what_to_ask_for() {
     }
     assert!(report.remarks.is_empty(), "{:?}", report.remarks);
     assert_eq!(text::csv(&report).lines().count(), 4);
-    assert!(json::text(&report).contains("\"would_be_refused\": 2"));
+    assert!(gpushare_terminal::json::text(&report).contains("\"would_be_refused\": 2"));
 }
 
 #[test]

@@ -8,6 +8,7 @@ use gpushare_period::Period;
 use gpushare_slurm_text::sacct::{self, Row};
 use gpushare_slurm_text::text;
 use indexmap::IndexSet;
+use serde::Serialize;
 
 use super::job::Open;
 use super::share::{Gpu, Shares};
@@ -16,7 +17,7 @@ use super::share::{Gpu, Shares};
 const MOST_GPUS: u32 = 1024;
 
 /// Whose job it was.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 pub struct Who {
     pub user: String,
     pub account: String,

@@ -2,7 +2,8 @@
 
 use gpushare::config::LoadError;
 use gpushare_history::HistoryError;
-use gpushare_period::{Period, PeriodError, text};
+use gpushare_period::span::PeriodError;
+use gpushare_period::{Period, text};
 
 gpushare::errors! {
     /// What can't be read, or isn't in accounting.

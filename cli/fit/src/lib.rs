@@ -15,8 +15,10 @@ use gpushare_history::source::Cluster;
 use gpushare_history::{privacy, stream};
 use gpushare_machine::local;
 use gpushare_period::Period;
+use gpushare_period::span::Span;
 use gpushare_slurm_text::sacct::{Row, Wanted};
-use gpushare_terminal::{Answer, json};
+use gpushare_terminal::Answer;
+use gpushare_terminal::format::Format;
 
 mod collect;
 mod error;
@@ -35,15 +37,11 @@ use share::Shares;
 #[derive(Args)]
 #[command(
     after_help = "Reads sacct, sacctmgr and scontrol, and changes nothing. Times: 2026-10-31, 2026-10-31T12:00, now,\n\
-                  now-30days. Exit status: 0, or 2 if it can't tell."
+                  now-30days; by default the last 30 days. Exit status: 0, or 2 if it can't tell."
 )]
 pub struct Arguments {
-    /// From when [default: 30 days before the end]
-    #[arg(long, short = 'S', value_name = "TIME")]
-    start: Option<String>,
-    /// Until when [default: now]
-    #[arg(long, short = 'E', value_name = "TIME")]
-    end: Option<String>,
+    #[command(flatten)]
+    span: Span,
     /// The memory of GPUs by type, such as a40:46068M,h100:80G [default: gpushare.conf's, or that of the type's name]
     #[arg(long, value_name = "LIST")]
     gpu_memory: Option<String>,
@@ -53,12 +51,8 @@ pub struct Arguments {
     /// Units and sizes of shares [default: those of the gpushare.conf in use, or halves, quarters and eighths]
     #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath)]
     conf: Option<PathBuf>,
-    /// Print JSON
-    #[arg(long, conflicts_with = "csv")]
-    json: bool,
-    /// Print CSV: a line for each user, account, QOS, GPU type and share
-    #[arg(long)]
-    csv: bool,
+    #[command(flatten)]
+    format: Format,
 }
 
 /// The length of the period by default.
@@ -72,18 +66,11 @@ pub fn run(arguments: &Arguments) -> Result<Answer, FitError> {
     let memory = arguments.gpu_memory.as_deref().map_or(Ok(Vec::new()), share::memory)?;
     let config = local::config(arguments.conf.as_deref())?;
     let shares = Shares { config, memory, margin: arguments.margin };
-    let period =
-        Period::parse(arguments.start.as_deref(), arguments.end.as_deref(), gpushare_period::now(), DAYS)?;
+    let period = arguments.span.period(gpushare_period::now(), DAYS)?;
     let mut cluster = Cluster::ask(privacy::OF_JOBS)?;
     cluster.remarks.extend(remarks(&shares));
     let report = summed(cluster, period, &shares, |day, show| Ok(stream::rows(Wanted::Steps, day, show)?))?;
-    Ok(Answer::from(if arguments.csv {
-        text::csv(&report)
-    } else if arguments.json {
-        json::text(&report)
-    } else {
-        text::lines(&report)
-    }))
+    Ok(Answer::from(arguments.format.text(&report, text::lines, text::csv)))
 }
 
 /// Sums what `ask` shows of each day.

@@ -155,7 +155,7 @@ proptest! {
         for (size, (units, mib, _)) in SIZES.into_iter().enumerate() {
             let truth: usize = groups.iter().filter(|one| one.size == size).map(|one| one.jobs.len()).sum();
             let found = report.shares.iter().find(|one| one.units == units);
-            prop_assert_eq!(found.map_or(0, |one| one.jobs), truth as u64);
+            prop_assert_eq!(found.map_or(0, |one| one.had.all.jobs), truth as u64);
             prop_assert!(found.is_none_or(|one| one.memory_mib == mib && one.units_per_gpu == 100));
         }
     }
@@ -178,9 +178,9 @@ proptest! {
         }
         let report = report(&kept);
         let (freed, fit) = (report.freed_gpu_hours, report.fit.gpu_hours);
-        let shares: f64 = report.shares.iter().filter(|one| one.units > 0).map(|one| one.share_gpu_hours).sum();
+        let shares: f64 = report.shares.iter().filter(|one| one.units > 0).map(|one| one.had.share_gpu_hours).sum();
         prop_assert!((0.0..=fit - shares + 0.01).contains(&freed), "{freed} {fit} {shares}");
-        let all: u64 = report.shares.iter().map(|one| one.jobs).sum();
+        let all: u64 = report.shares.iter().map(|one| one.had.all.jobs).sum();
         prop_assert_eq!(all, kept.len() as u64);
     }
 }
@@ -214,7 +214,7 @@ fn what_accounting_cannot_tell_is_not_judged() {
     ] {
         let report = report(&[job.clone(), Job::new(1, at(1), at(2), 1000)]);
         assert_eq!(
-            report.not_checked.iter().map(|one| (one.why, one.jobs)).collect::<Vec<_>>(),
+            report.not_checked.iter().map(|one| (one.why, one.all.jobs)).collect::<Vec<_>>(),
             [(why, 1)],
             "{job:?}"
         );
@@ -239,8 +239,9 @@ fn steps_of_other_days_and_steps_at_once_count() {
         ],
         ..Job::new(0, at(10), at(60), 0)
     };
-    let units =
-        |job: Job| report(&[job]).shares.iter().map(|one| (one.units, one.gpu_hours)).collect::<Vec<_>>();
+    let units = |job: Job| {
+        report(&[job]).shares.iter().map(|one| (one.units, one.had.all.gpu_hours)).collect::<Vec<_>>()
+    };
     assert_eq!(units(long(100)), [(12, 50.0)]);
     assert_eq!(units(long(9000)), [(25, 50.0)]);
     // 10,000 + 1,000 MiB, and a tenth more.

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use indexmap::IndexSet;
+use serde::Serialize;
 
 use super::form::Form;
 use gpushare_slurm_text::{Kind, text};
@@ -19,12 +20,13 @@ use gpushare_slurm_text::version::Release;
 pub const NO_CAUSE: u32 = u32::MAX;
 
 /// A user's request.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize)]
 pub struct Cause {
     pub user: String,
     pub account: String,
     pub qos: String,
     pub partition: String,
+    #[serde(skip)]
     pub form: Form,
 }
 
@@ -116,7 +118,7 @@ impl<'l> Collector<'l> {
             .into_iter()
             .filter_map(|at| Some((at, limits.all.get(at)?)))
             .filter_map(|(at, limit)| {
-                Some((at, limit, *held.get(limit.gres_type)?)).filter(|(.., held)| held.most > 0)
+                Some((at, limit, *held.get(limit.gpu_type.as_str())?)).filter(|(.., held)| held.most > 0)
             })
             .collect();
         self.counts.by_nodes += u64::from(counted.iter().any(|(.., held)| held.by_nodes));
@@ -131,7 +133,7 @@ impl<'l> Collector<'l> {
                 Kind::PerUser => job.user,
                 Kind::PerAccount => job.account,
                 // Nothing is summed for such a limit, so jobs within it don't matter.
-                Kind::PerJob if held.most <= limit.count => continue,
+                Kind::PerJob if held.most <= limit.limit => continue,
                 Kind::PerJob => b"",
             };
             let series = self.series_of(at, subject);

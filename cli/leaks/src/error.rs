@@ -2,7 +2,8 @@
 
 use gpushare::config::LoadError;
 use gpushare_history::HistoryError;
-use gpushare_period::{Period, PeriodError, text};
+use gpushare_period::span::PeriodError;
+use gpushare_period::{Period, text};
 use gpushare_plot::PlotError;
 use gpushare_slurm_run::ProgramError;
 use gpushare_terminal::FileError;

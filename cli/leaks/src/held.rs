@@ -1,5 +1,7 @@
 //! How many GPUs of each limited type a job had: as accounting says, or else its nodes, if these show it.
 
+use std::collections::HashMap;
+
 use super::limits::Limits;
 use gpushare_history::nodes::Nodes;
 use gpushare_slurm_text::sacct::{Row, gpus};
@@ -17,8 +19,8 @@ pub struct Held {
     pub by_nodes: bool,
 }
 
-/// Of each type in [`Limits::gres_types`].
-pub fn held(nodes: &mut Nodes, job: &Row, limits: &Limits) -> Vec<Held> {
+/// Of each limited type.
+pub fn held<'l>(nodes: &mut Nodes, job: &Row, limits: &'l Limits) -> HashMap<&'l str, Held> {
     let sum = |list, wanted: &dyn Fn(Option<&[u8]>) -> bool| -> u32 {
         gpus(list).filter(|(found, _)| wanted(*found)).map(|(_, count)| count).sum()
     };
@@ -29,7 +31,7 @@ pub fn held(nodes: &mut Nodes, job: &Row, limits: &Limits) -> Vec<Held> {
     let untold = sum(job.given, &|found| found.is_none()).saturating_sub(typed);
     let numbers = (untold > 0).then(|| nodes.list(job.nodes));
     let types = numbers.and_then(|numbers| nodes.types(&numbers));
-    let one = |gres_type: &String| {
+    let one = |gres_type: &'l String| {
         let told = of(job.given, gres_type);
         let mut held = Held { sure: told, most: told, ..Held::default() };
         // If accounting counted some GPUs of this type, it counted all of them.
@@ -43,7 +45,7 @@ pub fn held(nodes: &mut Nodes, job: &Row, limits: &Limits) -> Vec<Held> {
             }
         }
         held.unseen = held.most.saturating_sub(of(job.asked, gres_type));
-        held
+        (gres_type.as_str(), held)
     };
     limits.gres_types.iter().map(one).collect()
 }
@@ -63,8 +65,9 @@ mod tests {
         let line = format!("1@u@a@q@p@{asked}@{given}@{nodes}@1@2@X@");
         let mut found = [(0, 0, 0); 2];
         sacct::read(&mut line.as_bytes(), b"@", Wanted::Requests, |job| {
-            let held = held(&mut Nodes::read(NODES), job, &Limits::of(&tables().read().into()));
-            found = [held[0], held[1]].map(|one| (one.sure, one.most, one.unseen));
+            let limits = Limits::of(&tables().read().into());
+            let held = held(&mut Nodes::read(NODES), job, &limits);
+            found = [held["a40"], held["h100"]].map(|one| (one.sure, one.most, one.unseen));
         })
         .unwrap();
         found

@@ -27,6 +27,7 @@ use gpushare_history::source::Cluster;
 use gpushare_history::{privacy, stream};
 use gpushare_judge::past::{Judge, Tables};
 use gpushare_period::Period;
+use gpushare_period::span::Span;
 use gpushare_slurm_text::sacct::{Row, Wanted};
 use gpushare_terminal::{Answer, json, write_file};
 
@@ -40,15 +41,12 @@ use report::Report;
 #[derive(Args)]
 #[command(
     after_help = "Reads sacct, sacctmgr and scontrol, and changes nothing. Times: 2026-10-31, 2026-10-31T12:00, now,\n\
-                  now-30days. Exit status: 0 no limit was exceeded, 1 one was, 2 it can't tell."
+                  now-30days; by default the last 30 days. Exit status: 0 no limit was exceeded, 1 one was, 2 it \
+                  can't tell."
 )]
 pub struct Arguments {
-    /// From when [default: 30 days before the end]
-    #[arg(long, short = 'S', value_name = "TIME")]
-    start: Option<String>,
-    /// Until when [default: now]
-    #[arg(long, short = 'E', value_name = "TIME")]
-    end: Option<String>,
+    #[command(flatten)]
+    span: Span,
     /// The rules to check requests by [default: those in use, or the defaults]
     #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath)]
     conf: Option<PathBuf>,
@@ -84,8 +82,7 @@ enum Csv {
 /// # Errors
 /// There is no report; why.
 pub fn run(arguments: &Arguments) -> Result<Answer, LeaksError> {
-    let period =
-        Period::parse(arguments.start.as_deref(), arguments.end.as_deref(), gpushare_period::now(), DAYS)?;
+    let period = arguments.span.period(gpushare_period::now(), DAYS)?;
     let policy = local::policy(arguments.conf.as_deref())?;
     let cluster = Cluster::ask(privacy::OF_JOBS)?;
     let mut tables = Tables::ask(None, &cluster.name)?;

@@ -1,8 +1,10 @@
 //! GPUs held against the limit, over time: an SVG with a picture for each exceeded limit, the worst first.
 
 use gpushare_plot::{Chart, PlotError, Rgb};
+use gpushare_terminal::clean;
 
-use super::report::{Exceeded, OfLimit, Report};
+use super::limits::Limit;
+use super::report::{Exceeded, Report};
 
 /// Further ones are not drawn.
 const MOST: usize = 16;
@@ -15,7 +17,7 @@ const POSSIBLE: Rgb = (225, 170, 80);
 /// # Errors
 /// Drawing failed, for example because the machine has no font.
 pub fn svg(report: &Report) -> Result<(String, usize), PlotError> {
-    let all = report.limits.iter().flat_map(|limit| limit.over.iter().map(move |over| (limit, over)));
+    let all = report.limits.iter().flat_map(|limit| limit.over.iter().map(move |over| (&limit.limit, over)));
     let all: Vec<_> = all.filter(|(_, over)| !over.columns.is_empty()).collect();
     let shown: Vec<Chart> = all.iter().take(MOST).map(|(limit, over)| chart(limit, over)).collect();
     let (start, end) = (gpushare_period::text(report.period.start), gpushare_period::text(report.period.end));
@@ -30,8 +32,9 @@ pub fn svg(report: &Report) -> Result<(String, usize), PlotError> {
     Ok((text.replacen('>', named, 1), all.len() - shown.len()))
 }
 
-fn chart(limit: &OfLimit, over: &Exceeded) -> Chart {
-    let of = over.of.as_ref().map(|name| format!(" of '{name}'")).unwrap_or_default();
+fn chart(limit: &Limit, over: &Exceeded) -> Chart {
+    // A coordinator may have named an account with characters that no XML may have.
+    let of = over.of.as_ref().map(|name| format!(" of '{}'", clean(name))).unwrap_or_default();
     let top = over.columns.iter().map(|(_, most)| *most).chain([limit.limit]).max().unwrap_or(1) + 1;
     let most = i64::from(limit.limit);
     let bands = |(sure, could): &(u32, u32)| {

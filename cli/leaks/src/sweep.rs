@@ -1,6 +1,7 @@
 //! How many GPUs jobs held under a limit, over time: pure sums over the jobs' starts and ends.
 
-use gpushare_period::Period;
+use gpushare_period::{Period, exact};
+use serde::{Serialize, Serializer};
 
 /// How many parts the period has, each with the maximum held in it.
 const COLUMNS: usize = 900;
@@ -30,13 +31,21 @@ pub struct Sum {
 }
 
 /// A time during which the limit was exceeded without a break.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Interval {
+    #[serde(serialize_with = "exactly")]
     pub start: u32,
+    #[serde(serialize_with = "exactly")]
     pub end: u32,
     /// The maximum of GPUs held during it, and when that was first so.
+    #[serde(rename = "most_held")]
     pub held: u32,
+    #[serde(rename = "most_held_at", serialize_with = "exactly")]
     pub at: u32,
+}
+
+fn exactly<S: Serializer>(time: &u32, to: S) -> Result<S::Ok, S::Error> {
+    exact(*time).serialize(to)
 }
 
 /// By how much a limit was exceeded.

@@ -77,7 +77,7 @@ fn no_limits() -> Tables {
 }
 
 fn limit<'r>(report: &'r Report, name: &str) -> &'r OfLimit {
-    report.limits.iter().find(|one| one.name() == name).unwrap()
+    report.limits.iter().find(|one| one.limit.name() == name).unwrap()
 }
 
 const Q: &str = "QOS 'q', GrpTRES=gres/gpu:a40=4";
@@ -139,7 +139,7 @@ fn a_job_past_its_limit_is_told_of_with_the_command_that_works() {
     assert_eq!((over.certain.hours, over.certain.gpu_hours_above, over.certain.most_held), (2.0, 3.0, 6));
     assert_eq!((over.unexplained_gpu_hours, &over.at_most), (0.0, &None));
     let of = |asked: &Asked| {
-        (asked.user.clone(), asked.request.clone(), asked.on_command_line, asked.jobs, asked.gpu_hours)
+        (asked.cause.user.clone(), asked.request.clone(), asked.on_command_line, asked.jobs, asked.gpu_hours)
     };
     let bob = "bob".to_owned();
     assert_eq!(
@@ -164,6 +164,11 @@ fn a_job_past_its_limit_is_told_of_with_the_command_that_works() {
     }
     let (svg, left) = plot::svg(&report).unwrap();
     assert!(svg.starts_with("<svg") && svg.contains("GrpTRES=gres/gpu:a40=4") && left == 0);
+    let mut odd = report.limits;
+    odd.iter_mut().flat_map(|one| &mut one.over).for_each(|over| over.of = Some("a\u{1b}b\u{1}<".to_owned()));
+    let report = Report { limits: odd, ..report };
+    let (svg, _) = plot::svg(&report).unwrap();
+    assert!(svg.contains("of 'a\\u{1b}b\\u{1}&lt;'") && !svg.contains(['\u{1b}', '\u{1}']), "{svg}");
     assert!(json::text(&report).contains("\"gpu_hours_above\": 3.0"));
     assert_eq!(text::requests_csv(&report).lines().count(), 3);
     assert_eq!(text::times_csv(&report).lines().count(), 2);
@@ -297,7 +302,7 @@ fn agree(over: Option<&Exceeded>, jobs: &[&One], gres_type: &str, limit: u32) ->
     prop_assert_eq!(found, in_hours(most));
     // No user is blamed for more than they had.
     for asked in over.map(|one| one.requests.as_slice()).unwrap_or_default() {
-        let his = jobs.iter().filter(|one| one.who.0 == asked.user && !one.typed);
+        let his = jobs.iter().filter(|one| one.who.0 == asked.cause.user && !one.typed);
         let had: u64 = his
             .map(|one| {
                 u64::from(one.held(gres_type).0)

@@ -11,11 +11,13 @@ use std::path::PathBuf;
 use clap::{Args, ValueHint};
 use gpushare_history::source::Cluster;
 use gpushare_history::{privacy, stream};
+use gpushare_period::span::Span;
 use gpushare_period::{Period, hours};
 use gpushare_slurm_run::run as programs;
 use gpushare_slurm_text::sacct::{Row, Wanted};
 use gpushare_slurm_text::{sreport, tres};
-use gpushare_terminal::{Answer, json, write_file};
+use gpushare_terminal::format::Format;
+use gpushare_terminal::{Answer, write_file};
 
 mod error;
 mod groups;
@@ -33,16 +35,12 @@ use sum::Summer;
 #[derive(Args)]
 #[command(
     after_help = "Reads sacct, sreport, sacctmgr and scontrol, and changes nothing. Without --qos and --account: all \
-                  groups, and the cluster. Times: 2026-10-31,\n2026-10-31T12:00, now, now-30days, in full hours. Exit \
-                  status: 0, or 2 if it can't tell."
+                  groups, and the cluster. Times: 2026-10-31,\n2026-10-31T12:00, now, now-30days, in full hours; by default \
+                  this month. Exit status: 0, or 2 if it can't tell."
 )]
 pub struct Arguments {
-    /// From when [default: the first of the month of the end]
-    #[arg(long, short = 'S', value_name = "TIME")]
-    start: Option<String>,
-    /// Until when [default: the last full hour]
-    #[arg(long, short = 'E', value_name = "TIME")]
-    end: Option<String>,
+    #[command(flatten)]
+    span: Span,
     /// A month, such as 2026-10 [default: this month]
     #[arg(long, value_name = "YYYY-MM", conflicts_with_all = ["start", "end"])]
     month: Option<String>,
@@ -58,12 +56,8 @@ pub struct Arguments {
     /// Write a page with plots
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     html: Option<PathBuf>,
-    /// Print JSON
-    #[arg(long, conflicts_with = "csv")]
-    json: bool,
-    /// Print CSV: a line for each group and GPU type
-    #[arg(long)]
-    csv: bool,
+    #[command(flatten)]
+    format: Format,
 }
 
 /// The report. `refused` reads logs, and says what these may leave out.
@@ -74,8 +68,7 @@ pub fn run<E: Display>(
     arguments: &Arguments,
     refused: impl FnOnce(&[PathBuf], Period) -> Result<(Refused, Vec<String>), E>,
 ) -> Result<Answer, ReportError> {
-    let Arguments { start, end, month, .. } = arguments;
-    let period = hours::parse(month.as_deref(), start.as_deref(), end.as_deref(), gpushare_period::now())?;
+    let period = hours::parse(arguments.month.as_deref(), &arguments.span, gpushare_period::now())?;
     let asked = Cluster::ask(privacy::WITH_SUMS)?;
     let mut remarks = vec![
         "owned: the limits in Slurm's database now; it doesn't keep earlier ones. Borrowed: what a group used beyond \
@@ -121,13 +114,7 @@ pub fn run<E: Display>(
         let page = page::html(&report, is_of_some).map_err(ReportError::Plot)?;
         write_file(path, &page)?;
     }
-    Ok(Answer::from(if arguments.csv {
-        text::csv(&report)
-    } else if arguments.json {
-        json::text(&report)
-    } else {
-        text::lines(&report)
-    }))
+    Ok(Answer::from(arguments.format.text(&report, text::lines, text::csv)))
 }
 
 /// The GPU types that accounting has.

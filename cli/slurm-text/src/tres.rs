@@ -70,13 +70,9 @@ fn part(text: &str) -> Option<(String, u64)> {
 /// Reads `38027657216`, `36266M` or `35.42G` as bytes.
 pub fn bytes(text: &str) -> Option<u64> {
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
-    let shift = match text.get(digits.len()..)? {
-        "" => 0,
-        "K" | "k" => 10,
-        "M" | "m" => 20,
-        "G" | "g" => 30,
-        "T" | "t" => 40,
-        "P" | "p" => 50,
+    let shift = match text.as_bytes().get(digits.len()..)? {
+        [] => 0,
+        [unit] => 10 * (1 + b"KMGTP".iter().position(|known| known.eq_ignore_ascii_case(unit))?),
         _ => return None,
     };
     let (whole, fraction) = digits.split_once('.').unwrap_or((digits, ""));
