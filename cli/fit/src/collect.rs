@@ -1,6 +1,7 @@
 //! Judges each job as it is read, and keeps a few numbers of it, since there may be millions of jobs.
 
 use std::collections::{BTreeMap, HashMap};
+use std::rc::Rc;
 
 use gpushare_history::nodes::Nodes;
 use gpushare_history::stream::is_first;
@@ -100,8 +101,9 @@ impl Why {
 }
 
 /// Collects jobs one by one.
-pub struct Collector<'s> {
-    shares: &'s Shares,
+#[derive(Default)]
+pub struct Collector {
+    pub shares: Rc<Shares>,
     period: Period,
     day: Period,
     current: Option<Open>,
@@ -122,26 +124,9 @@ pub struct Collector<'s> {
     pub recorded: u64,
 }
 
-impl<'s> Collector<'s> {
-    pub fn new(shares: &'s Shares, nodes: Nodes, period: Period) -> Collector<'s> {
-        Collector {
-            shares,
-            period,
-            day: Period::default(),
-            current: None,
-            open: HashMap::new(),
-            gpus: HashMap::new(),
-            nodes,
-            whos: IndexSet::new(),
-            types: IndexSet::new(),
-            runs: Vec::new(),
-            places: Vec::new(),
-            judged: BTreeMap::new(),
-            others: BTreeMap::new(),
-            read: 0,
-            with_gpus: 0,
-            recorded: 0,
-        }
+impl Collector {
+    pub fn new(shares: Rc<Shares>, nodes: Nodes, period: Period) -> Collector {
+        Collector { shares, nodes, period, ..Collector::default() }
     }
 
     /// The lines that follow are those of this day.

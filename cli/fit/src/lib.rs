@@ -8,6 +8,7 @@
 #![forbid(unsafe_code)]
 
 use std::path::PathBuf;
+use std::rc::Rc;
 
 use clap::{Args, ValueHint};
 use gpushare_history::nodes::Nodes;
@@ -69,7 +70,8 @@ pub fn run(arguments: &Arguments) -> Result<Answer, FitError> {
     let period = arguments.span.period(gpushare_period::now(), DAYS)?;
     let mut cluster = Cluster::ask(privacy::OF_JOBS)?;
     cluster.remarks.extend(remarks(&shares));
-    let report = summed(cluster, period, &shares, |day, show| Ok(stream::rows(Wanted::Steps, day, show)?))?;
+    let report =
+        summed(cluster, period, Rc::new(shares), |day, show| Ok(stream::rows(Wanted::Steps, day, show)?))?;
     Ok(Answer::from(arguments.format.text(&report, text::lines, text::csv)))
 }
 
@@ -77,7 +79,7 @@ pub fn run(arguments: &Arguments) -> Result<Answer, FitError> {
 fn summed(
     cluster: Cluster,
     period: Period,
-    shares: &Shares,
+    shares: Rc<Shares>,
     mut ask: impl FnMut(Period, &mut dyn FnMut(&Row)) -> Result<u64, FitError>,
 ) -> Result<Report, FitError> {
     let Cluster { name, nodes, mut remarks, .. } = cluster;
@@ -90,7 +92,7 @@ fn summed(
     match (collector.with_gpus, collector.recorded) {
         (0, _) => Err(FitError::NoJobs(period)),
         (jobs, 0) => Err(FitError::NoMemory(jobs)),
-        _ => Ok(report::of(name, period, collector, shares, remarks)),
+        _ => Ok(report::of(name, period, collector, remarks)),
     }
 }
 

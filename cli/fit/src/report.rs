@@ -1,6 +1,7 @@
 //! The report as data: which share would have been enough for how many jobs, whose, and what that frees.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::rc::Rc;
 
 use gpushare_history::hours::of as hours;
 use gpushare_node::choose::PlacementRules;
@@ -108,14 +109,9 @@ impl Had {
 }
 
 /// What was read, summed up and replayed.
-pub fn of(
-    cluster: String,
-    period: Period,
-    mut collected: Collector,
-    shares: &Shares,
-    mut remarks: Vec<String>,
-) -> Report {
-    let smaller = smaller(&collected, shares);
+pub fn of(cluster: String, period: Period, mut collected: Collector, mut remarks: Vec<String>) -> Report {
+    let shares = Rc::clone(&collected.shares);
+    let smaller = smaller(&collected, &shares);
     if !smaller.is_empty() {
         remarks.push(format!(
             "a request names no GPU type, and some of these have less memory on {}: keep such jobs away from there",
@@ -123,7 +119,7 @@ pub fn of(
         ));
     }
     let held: u64 = collected.judged.values().chain(collected.others.values()).map(|sum| sum.seconds).sum();
-    let freed = freed(&mut collected, shares, held);
+    let freed = freed(&mut collected, &shares, held);
     let Collector { judged, others, whos, types, read, with_gpus, .. } = collected;
     let name = |gres_type: u32| types.get_index(gres_type as usize).cloned().unwrap_or_default();
     let total = |wanted: &dyn Fn(&Kind) -> bool| {

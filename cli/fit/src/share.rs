@@ -47,7 +47,7 @@ const MODELS: [(&str, u64); 22] = [
 ];
 
 /// How GPUs are divided.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Shares {
     /// gpushare.conf, if there is one.
     pub config: Option<Config>,

@@ -83,7 +83,7 @@ fn summed_of(
         nodes: nodes.to_owned(),
         remarks: Vec::new(),
     };
-    summed(cluster, PERIOD, shares, |day, show| {
+    summed(cluster, PERIOD, Rc::new(shares.clone()), |day, show| {
         let read = sacct::read(&mut answer(day).as_bytes(), b"\x1f", Wanted::Steps, show);
         Ok(read.map_err(HistoryError::Sacct)?)
     })

@@ -90,12 +90,7 @@ pub fn run(arguments: &Arguments) -> Result<Answer, LeaksError> {
     let report =
         summed(cluster, &tables, period, policy, |day, show| Ok(stream::rows(Wanted::Requests, day, show)?))?;
     if let Some(path) = &arguments.plot {
-        let (svg, left) = plot::svg(&report).map_err(LeaksError::Plot)?;
-        write_file(path, &svg)?;
-        if left > 0 {
-            use std::io::Write;
-            let _ = writeln!(std::io::stderr(), "gpushare: the plot leaves out {left} more exceeded limits");
-        }
+        write_file(path, &plot::svg(&report).map_err(LeaksError::Plot)?)?;
     }
     let text = match arguments.csv {
         Some(Csv::Requests) => text::requests_csv(&report),

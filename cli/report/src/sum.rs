@@ -47,8 +47,8 @@ struct Event {
     time: u32,
     place: usize,
     gres_type: usize,
-    count: u64,
-    is_end: bool,
+    /// Negative if it gives them back.
+    count: i64,
 }
 
 /// What jobs of a QOS and an account count for.
@@ -168,8 +168,9 @@ impl<'d> Summer<'d> {
         for (gres_type, count) in counts {
             *self.users.entry((place, user.clone(), gres_type)).or_default() +=
                 u64::from(end - start) * count;
-            self.events.push(Event { time: start, place, gres_type, count, is_end: false });
-            self.events.push(Event { time: end, place, gres_type, count, is_end: true });
+            let count = i64::try_from(count).unwrap_or(i64::MAX);
+            self.events.push(Event { time: start, place, gres_type, count });
+            self.events.push(Event { time: end, place, gres_type, count: -count });
         }
     }
 
@@ -233,8 +234,8 @@ impl<'d> Summer<'d> {
     }
 
     fn change(&mut self, event: &Event) {
-        let Event { place, gres_type, count, is_end, .. } = *event;
-        let add = |sum: &mut u64| *sum = if is_end { sum.saturating_sub(count) } else { *sum + count };
+        let Event { place, gres_type, count, .. } = *event;
+        let add = |sum: &mut u64| *sum = sum.saturating_add_signed(count);
         self.all_now.get_mut(gres_type).into_iter().for_each(add);
         let Some(place) = self.places.get(place) else { return };
         for at in &place.groups {

@@ -2,12 +2,14 @@
 
 use std::collections::BTreeSet;
 
+use gpushare::text::time;
 use gpushare_history::hours as gpu_hours;
 use gpushare_slurm_text::sreport;
 use gpushare_terminal::{Table, clean, csv, notes};
+use serde::Serialize;
 
 use super::groups::{ANY, Of};
-use super::report::{Account, Difference, Loan, OneGroup, Report, Reserved};
+use super::report::{Account, Difference, Loan, OfType, OneGroup, Report, Reserved, UNKNOWN};
 
 /// How many accounts, users and differences are shown; --json has all.
 const SHOWN: usize = 12;
@@ -58,7 +60,7 @@ pub fn groups(report: &Report) -> Table {
     ];
     let mut rows = Vec::new();
     for group in &report.groups {
-        let wait = |time: Option<u32>| time.map_or("-".to_owned(), span);
+        let wait = |time: Option<u32>| time.map_or("-".to_owned(), |seconds| time::text(seconds.into()));
         let refused = group.refused.map_or("not asked".to_owned(), |count| count.to_string());
         let more = [group.jobs.to_string(), wait(group.wait_median), wait(group.wait_90_percent), refused];
         let name = title_of(group);
@@ -166,9 +168,8 @@ pub fn said(report: &Report) -> Vec<String> {
             report.differences.len()
         ));
     }
-    let unknown = |group: &&OneGroup| group.types.iter().any(|one| one.gpu_type == super::report::UNKNOWN);
-    if report.groups.iter().any(|group| unknown(&group)) || report.others.contains_key(super::report::UNKNOWN)
-    {
+    let unknown = |group: &&OneGroup| group.types.iter().any(|one| one.gpu_type == UNKNOWN);
+    if report.groups.iter().any(|group| unknown(&group)) || report.others.contains_key(UNKNOWN) {
         said.push(
             "unknown: GPUs whose type accounting lacks, so sreport can't count it either: AccountingStorageTRES needs \
              gres/gpu:TYPE"
@@ -183,11 +184,6 @@ pub fn hours(seconds: u64) -> String {
     gpu_hours::text(gpu_hours::of(seconds))
 }
 
-/// `2:05:09`.
-fn span(seconds: u32) -> String {
-    format!("{}:{:02}:{:02}", seconds / 3600, seconds / 60 % 60, seconds % 60)
-}
-
 fn aligned(table: &Table) -> String {
     let all_shown = table.head.first() == Some(&"GROUP") && table.numbers.start == 2;
     let text = table.text("  ", if all_shown { usize::MAX } else { SHOWN }, "--json and --html");
@@ -196,21 +192,14 @@ fn aligned(table: &Table) -> String {
 
 /// A line for each group and GPU type, in GPU-seconds.
 pub fn csv(report: &Report) -> String {
-    let head = "kind,name,gpu_type,owned_gpus,owned_gpu_seconds,used_gpu_seconds,borrowed_gpu_seconds,\
-                lent_gpu_seconds,idle_gpu_seconds,jobs,wait_median_seconds,wait_90_percent_seconds,refused";
-    let rows = report.groups.iter().flat_map(|group| {
-        let some = |number: Option<u64>| number.map(|number| number.to_string()).unwrap_or_default();
-        group.types.iter().map(move |one| {
-            let sums = [one.owned_gpus, one.owned, one.used, one.borrowed, one.lent, one.idle];
-            let more = [
-                Some(group.jobs),
-                group.wait_median.map(u64::from),
-                group.wait_90_percent.map(u64::from),
-                group.refused,
-            ];
-            let words = [kind(group.kind).to_owned(), group.name.clone(), one.gpu_type.clone()];
-            words.into_iter().chain(sums.map(|sum| sum.to_string())).chain(more.map(some)).collect()
-        })
-    });
-    csv::text(head, rows)
+    #[derive(Serialize)]
+    struct Row<'r> {
+        #[serde(flatten)]
+        group: &'r OneGroup,
+        #[serde(flatten)]
+        of_type: &'r OfType,
+    }
+    let head = "kind,name,gpu_type,owned_gpus,owned,used,borrowed,lent,idle,jobs,wait_median,wait_90_percent,refused";
+    let rows = report.groups.iter();
+    csv::of(head, rows.flat_map(|group| group.types.iter().map(move |of_type| Row { group, of_type })))
 }
