@@ -109,7 +109,7 @@ mod tests {
             ("n[", None),
         ] {
             let numbers = nodes.list(list.as_bytes());
-            let only = nodes.types(&numbers).filter(|types| types.len() == 1 && types[0] != "");
+            let only = nodes.types(&numbers).filter(|types| types.len() == 1 && !types[0].is_empty());
             assert_eq!(only.map(|types| types[0]), expected, "{list}");
         }
         assert_eq!(nodes.all[0].gpus, [("a40".to_owned(), 4)]);

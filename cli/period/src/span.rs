@@ -48,6 +48,9 @@ impl Span {
 }
 
 /// Parses `2026-10-31`, `2026-10-31T12:00`, `now`, `now-30days`.
+///
+/// # Errors
+/// It is another text.
 pub(crate) fn moment(text: &str, now: u32, zone: &TimeZone) -> Result<u32, PeriodError> {
     let bad = || PeriodError::NoTime(text.to_owned());
     let now = Timestamp::from_second(now.into()).map_err(|_| bad())?;

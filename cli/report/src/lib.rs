@@ -35,8 +35,8 @@ use sum::Summer;
 #[derive(Args)]
 #[command(
     after_help = "Reads sacct, sreport, sacctmgr and scontrol, and changes nothing. Without --qos and --account: all \
-                  groups, and the cluster. Times: 2026-10-31,\n2026-10-31T12:00, now, now-30days, in full hours; by default \
-                  this month. Exit status: 0, or 2 if it can't tell."
+                  groups, and the cluster. Times: 2026-10-31,\n2026-10-31T12:00, now, now-30days, in full hours; by \
+                  default this month. Exit status: 0, or 2 if it can't tell."
 )]
 pub struct Arguments {
     #[command(flatten)]
