@@ -40,7 +40,7 @@ pub struct Interval {
     /// The maximum of GPUs held during it, and when that was first so.
     #[serde(rename = "most_held")]
     pub held: u32,
-    #[serde(rename = "most_held_at", serialize_with = "exactly")]
+    #[serde(skip)]
     pub at: u32,
 }
 
