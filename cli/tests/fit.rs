@@ -93,9 +93,12 @@ fn what_slurm_does_not_say_is_an_error_and_no_answer() {
 
 #[test]
 fn slurmctld_is_not_needed() {
-    let (text, code) = fit(&[], &[("ALONE", "yes")]);
+    let conf = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(&conf, "ClusterName=grace\nNodeName=gpu[1-4] Gres=gpu:a40:4\n").unwrap();
+    let alone = [("ALONE", "yes"), ("SLURM_CONF", conf.path().to_str().unwrap())];
+    let (text, code) = fit(&[], &alone);
     assert!(
-        text.starts_with("this cluster, ") && text.contains("\nnote: GPUs of nodes are unknown: "),
+        text.starts_with("grace, ") && text.contains("\nnote: partitions and nodes are those of "),
         "{text}"
     );
     let hours = |text: &str| text.lines().nth(4).unwrap().to_owned();

@@ -86,7 +86,7 @@ fn hours_are_counted_once_where_the_clocks_change() {
 const SACCT: &str = r#"#!/bin/bash
 [[ $1 == --version ]] && { echo slurm 24.11.5; exit; }
 for word; do case $word in --delimiter=*) d=${word#*=} ;; uts*) t+=("${word#uts}") ;; esac; done
-[[ $SLURM_TIME_FORMAT == %s && $* == "-a -X -n -P -D"* ]] || exit 1
+[[ $SLURM_TIME_FORMAT == %s && $* == "-anPDX "* ]] || exit 1
 jobs="1 gres/gpu=2 $((FIRST - 43200)) $((FIRST + 216000))
 2 gres/gpu:a40=1,gres/gpu=1 $((FIRST + 86400)) $((FIRST + 90000))
 3 gres/gpu=1 $((FIRST + 340000)) Unknown"

@@ -5,11 +5,13 @@ use std::collections::{HashMap, VecDeque};
 
 use gpushare::submit::counters::Outcome;
 use gpushare::submit::log_line::{Key, LogLine, PREFIX};
+use serde::{Serialize, Serializer};
 
 use super::evidence::{self, Doubt, Evidence, Loaded};
 use super::moment::Clock;
 use super::stamp::{self, Line, Way};
-use gpushare_period::Period;
+use gpushare_period::{Period, exact};
+use gpushare_slurm_text::text;
 
 /// How many forms of requests are kept apart. Of further ones, only the user and the message's number are kept.
 const MOST: usize = 20_000;
@@ -24,33 +26,61 @@ const CUT: usize = 500;
 const SHORTER: usize = 50;
 
 /// Requests with the same values are summed.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
 pub struct Form {
-    pub user_id: u32,
+    /// Empty if slurmctld knows no association of that user.
+    pub user: String,
+    /// `None` for counts.
+    pub user_id: Option<u32>,
+    /// The message's.
     pub number: String,
-    /// It stands for all further requests, after [`MOST`] forms.
-    pub is_rest: bool,
-    pub user: Vec<u8>,
-    pub account: Vec<u8>,
-    pub qos: Vec<u8>,
-    pub partition: Vec<u8>,
-    pub request: Vec<u8>,
-    pub instead: Vec<u8>,
+    /// The part of the request that breaks the rule.
+    pub request: String,
+    pub account: String,
+    pub qos: String,
+    pub partition: String,
+    /// Options that would be accepted, if gpushare knows some.
+    pub instead: Option<String>,
 }
 
 /// A sum.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Sum {
     pub warned: u64,
     pub audited: u64,
     pub refused: u64,
     pub exempt: u64,
     /// `None` for lines without a time.
+    #[serde(serialize_with = "exactly")]
     pub first: Option<u32>,
+    #[serde(serialize_with = "exactly")]
     pub last: Option<u32>,
     /// Names of its jobs, and whether there were more.
-    pub names: Vec<Vec<u8>>,
-    pub more_names: bool,
+    pub jobs: Vec<String>,
+    pub more_jobs: bool,
+}
+
+fn exactly<S: Serializer>(time: &Option<u32>, to: S) -> Result<S::Ok, S::Error> {
+    time.map(exact).serialize(to)
+}
+
+impl Sum {
+    /// Requests that were accepted although they break a rule.
+    pub fn accepted(&self) -> u64 {
+        self.warned + self.audited
+    }
+
+    /// Adds some with this outcome.
+    pub fn add(&mut self, outcome: Outcome, count: u64) {
+        match outcome {
+            Outcome::Refused => self.refused += count,
+            Outcome::Warned => self.warned += count,
+            Outcome::Audited => self.audited += count,
+            Outcome::Exempt => self.exempt += count,
+            // It breaks no rule.
+            Outcome::Changed => {}
+        }
+    }
 }
 
 /// Sums lines one by one.
@@ -131,37 +161,31 @@ impl Collector {
     }
 
     fn add(&mut self, line: &LogLine, time: Option<u32>) {
-        let text = |key: Key| line.text(key).unwrap_or_default().to_vec();
+        let said = |key| line.text(key).map(text);
+        let of = |key| said(key).unwrap_or_default();
+        let (user, user_id, number) = (of(Key::User), Some(line.user_id), line.number.clone());
         let mut form = Form {
-            user_id: line.user_id,
-            number: line.number.clone(),
-            is_rest: false,
-            user: text(Key::User),
-            account: text(Key::Account),
-            qos: text(Key::Qos),
-            partition: text(Key::Partition),
-            request: line.text(Key::Request).or(line.text(Key::Asked)).unwrap_or_default().to_vec(),
-            instead: text(Key::Try),
+            user,
+            user_id,
+            number,
+            request: said(Key::Request).unwrap_or_else(|| of(Key::Asked)),
+            account: of(Key::Account),
+            qos: of(Key::Qos),
+            partition: of(Key::Partition),
+            instead: said(Key::Try),
         };
         if self.forms.len() >= MOST && !self.forms.contains_key(&form) {
-            let (user, number) = (form.user, form.number);
-            form = Form { is_rest: true, user, number, user_id: line.user_id, ..Form::default() };
+            let Form { user, user_id, number, .. } = form;
+            form = Form { user, user_id, number, request: "other requests".to_owned(), ..Form::default() };
         }
         let sum = self.forms.entry(form).or_default();
-        *match Outcome::of(line.passed) {
-            Outcome::Refused => &mut sum.refused,
-            Outcome::Warned => &mut sum.warned,
-            Outcome::Exempt => &mut sum.exempt,
-            Outcome::Audited | Outcome::Changed => &mut sum.audited,
-        } += 1;
+        sum.add(Outcome::of(line.passed), 1);
         sum.first = [sum.first, time].into_iter().flatten().min();
         sum.last = sum.last.max(time);
-        let Some(name) = line.text(Key::Name) else { return };
-        if sum.names.iter().all(|known| known != name) {
-            match sum.names.len() < NAMES {
-                true => sum.names.push(name.to_vec()),
-                false => sum.more_names = true,
-            }
+        let Some(name) = said(Key::Name).filter(|name| !sum.jobs.contains(name)) else { return };
+        match sum.jobs.len() < NAMES {
+            true => sum.jobs.push(name),
+            false => sum.more_jobs = true,
         }
     }
 }

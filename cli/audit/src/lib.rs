@@ -31,12 +31,14 @@ use collect::Collector;
 use evidence::{Doubt, Loaded};
 use files::LogFile;
 use gpushare_machine::local;
-use gpushare_period::{Period, PeriodError};
+use gpushare_period::Period;
+use gpushare_period::span::{PeriodError, Span};
 use gpushare_slurm_run as slurm;
 use gpushare_slurm_run::file::{ConfFile, NoSettings};
 use gpushare_slurm_text::Settings;
 use gpushare_slurm_text::settings::is_plugin;
-use gpushare_terminal::{Answer, FileError, json};
+use gpushare_terminal::format::Format;
+use gpushare_terminal::{Answer, FileError};
 use moment::Clock;
 use report::Report;
 
@@ -44,25 +46,17 @@ use report::Report;
 #[derive(Args)]
 #[command(
     after_help = "Reads slurmctld's log, so run it on the controller, as root or SlurmUser. Times: 2026-10-31, \
-                  2026-10-31T12:00,\nnow, now-7days. Exit status: 0 no accepted request breaks a rule, 1 some do, 2 it \
-                  can't tell."
+                  2026-10-31T12:00,\nnow, now-7days; by default the last 7 days. Exit status: 0 no accepted request \
+                  breaks a rule, 1 some do, 2 it can't tell."
 )]
 pub struct Arguments {
-    /// From when [default: 7 days before the end]
-    #[arg(long, short = 'S', value_name = "TIME")]
-    start: Option<String>,
-    /// Until when [default: now]
-    #[arg(long, short = 'E', value_name = "TIME")]
-    end: Option<String>,
+    #[command(flatten)]
+    span: Span,
     /// The rules [default: gpushare.conf beside slurm.conf, else /etc/slurm/gpushare.conf]
     #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath)]
     conf: Option<PathBuf>,
-    /// Print JSON
-    #[arg(long, conflicts_with = "csv")]
-    json: bool,
-    /// Print CSV: a line for each user, form of request and message
-    #[arg(long)]
-    csv: bool,
+    #[command(flatten)]
+    format: Format,
     /// Logs to read; - is standard input [default: SlurmctldLogFile]
     #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
     logs: Vec<PathBuf>,
@@ -95,8 +89,8 @@ gpushare::errors! {
 /// Neither a log nor the counts can be read, or they can't tell whether there was anything to report.
 pub fn run(arguments: &Arguments) -> Result<Answer, AuditError> {
     let now = gpushare_period::now();
-    let mut period = Period::parse(arguments.start.as_deref(), arguments.end.as_deref(), now, DAYS)?;
-    if arguments.end.is_none() {
+    let mut period = arguments.span.period(now, DAYS)?;
+    if arguments.span.end.is_none() {
         // The period includes the current second.
         period.end = period.end.saturating_add(1);
     }
@@ -116,7 +110,7 @@ pub fn run(arguments: &Arguments) -> Result<Answer, AuditError> {
             let files = files.into_iter().map(|file| file.path.display().to_string()).collect();
             // What slurmctld says of itself now says nothing of a period that has ended.
             let unasked = Loaded::Unknown(String::new());
-            let loaded = if arguments.end.is_none() { &loaded } else { &unasked };
+            let loaded = if arguments.span.end.is_none() { &loaded } else { &unasked };
             doubts.extend(collector.doubts(loaded));
             (Report::of_logs(collector, files, cluster, config.policy.limit_advice), doubts)
         }
@@ -137,11 +131,7 @@ pub fn run(arguments: &Arguments) -> Result<Answer, AuditError> {
         }
         report.remarks.push(doubt.to_string());
     }
-    let text = match (arguments.csv, arguments.json) {
-        (true, _) => text::csv(&report),
-        (_, true) => json::text(&report),
-        _ => text::lines(&report),
-    };
+    let text = arguments.format.text(&report, text::lines, text::csv);
     Ok(Answer { text, status: u8::from(report.would_be_refused > 0) })
 }
 
@@ -162,8 +152,8 @@ pub fn refused(paths: &[PathBuf], period: Period) -> Result<Refused, AuditError>
         Some(doubt) if report.refused == 0 => Err(doubt.into()),
         _ => {
             let remarks = if report.is_partial { report.remarks } else { Vec::new() };
-            let all = report.requests.into_iter().filter(|one| one.refused > 0);
-            Ok((all.map(|one| (one.account, one.qos, one.refused)).collect(), remarks))
+            let all = report.requests.into_iter().filter(|one| one.sum.refused > 0);
+            Ok((all.map(|one| (one.form.account, one.form.qos, one.sum.refused)).collect(), remarks))
         }
     }
 }

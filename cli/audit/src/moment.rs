@@ -1,7 +1,8 @@
 //! The times at the start of a log's lines: those of slurmctld's own log, of syslog's daemons, and of journalctl.
 
+use gpushare_period::span::seconds;
 use jiff::Timestamp;
-use jiff::civil::{Date, DateTime, Time};
+use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
 
 /// How to read times that lack the zone or the year.
@@ -12,10 +13,6 @@ pub struct Clock {
     pub latest: u32,
 }
 
-const MONTHS: [&[u8]; 12] =
-    [b"Jan", b"Feb", b"Mar", b"Apr", b"May", b"Jun", b"Jul", b"Aug", b"Sep", b"Oct", b"Nov", b"Dec"];
-const DAYS: [&[u8]; 7] = [b"Mon ", b"Tue ", b"Wed ", b"Thu ", b"Fri ", b"Sat ", b"Sun "];
-
 impl Clock {
     /// The time with which a line begins, in seconds since 1970, and what follows the blank after it.
     pub fn begin<'l>(&self, line: &'l [u8]) -> Option<(u32, &'l [u8])> {
@@ -25,14 +22,14 @@ impl Clock {
             return is_fraction(fraction).then_some((time, rest));
         }
         // `Sat 2026-10-31 12:00:07.123456 UTC`, with any zone: journalctl -o short-full, with-unit.
-        if let Some(line) = DAYS.iter().find_map(|day| line.strip_prefix(*day)) {
-            let (date, line) = word(line)?;
-            let (time, line) = word(line)?;
-            let (zone, rest) = word(line)?;
+        let (first, rest) = word(line)?;
+        if first.len() == 3 {
+            let (date, rest) = word(rest)?;
+            let (time, rest) = word(rest)?;
+            let (zone, rest) = word(rest)?;
             let zone = if zone == b"UTC" { TimeZone::UTC } else { self.zone.clone() };
             return Some((civil(&[date, b"T", time].concat(), &zone)?, rest));
         }
-        let (first, rest) = word(line)?;
         Some((self.iso(first).or_else(|| unix(first))?, rest))
     }
 
@@ -55,31 +52,20 @@ impl Clock {
 
     /// `Oct 31 12:00:07`, perhaps followed by more: the last such time that is not too late.
     fn short(&self, stamp: &[u8]) -> Option<u32> {
-        let number = |from: usize, to: usize| -> Option<i8> {
-            std::str::from_utf8(stamp.get(from..to)?).ok()?.trim_start().parse().ok()
-        };
-        let month = MONTHS.iter().position(|month| stamp.starts_with(month))?;
-        let month = i8::try_from(month + 1).ok()?;
-        let at = |place: usize, byte: u8| stamp.get(place) == Some(&byte);
-        if !(at(3, b' ') && at(6, b' ') && at(9, b':') && at(12, b':')) {
-            return None;
-        }
-        let (day, time) =
-            (number(4, 6)?, Time::new(number(7, 9)?, number(10, 12)?, number(13, 15)?, 0).ok()?);
+        let text = std::str::from_utf8(stamp.get(..15)?).ok()?;
         let latest = Timestamp::from_second(self.latest.into()).ok()?.to_zoned(self.zone.clone());
         // 29 February is at most eight years ago.
         (0..=8).find_map(|back| {
-            let date = Date::new(latest.year() - back, month, day).ok()?;
-            let zoned = date.to_datetime(time).to_zoned(self.zone.clone()).ok()?;
-            u32::try_from(zoned.timestamp().as_second()).ok().filter(|found| *found <= self.latest)
+            let with_year = format!("{} {text}", latest.year() - back);
+            let civil = DateTime::strptime("%Y %b %e %H:%M:%S", with_year).ok()?;
+            seconds(civil, &self.zone).filter(|found| *found <= self.latest)
         })
     }
 }
 
 /// A date and a time of day without a zone.
 fn civil(text: &[u8], zone: &TimeZone) -> Option<u32> {
-    let civil: DateTime = std::str::from_utf8(text).ok()?.parse().ok()?;
-    u32::try_from(civil.to_zoned(zone.clone()).ok()?.timestamp().as_second()).ok()
+    seconds(std::str::from_utf8(text).ok()?.parse().ok()?, zone)
 }
 
 /// `1793448007.123456`: journalctl -o short-unix.

@@ -1,10 +1,10 @@
 //! The report as data: whose requests were refused, exempt, or accepted although they break a rule, and what would have
 //! been accepted.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use gpushare::submit::counters::{self, Outcome};
+use gpushare::submit::counters;
 use gpushare::submit::message::pages;
 use gpushare::submit::policy::{LimitAdvice, Rule};
 use serde::Serialize;
@@ -41,41 +41,24 @@ pub struct Report {
 }
 
 /// One form of request of one user.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Asked {
-    /// Empty if slurmctld knows no association of that user.
-    pub user: String,
-    /// `None` for counts.
-    pub user_id: Option<u32>,
-    pub account: String,
-    pub qos: String,
-    pub partition: String,
-    /// The number and the title of the message.
-    pub number: String,
+    #[serde(flatten)]
+    pub form: Form,
+    /// The title of the message.
     pub title: &'static str,
-    /// The part of the request that breaks the rule.
-    pub request: String,
-    /// Options that would be accepted, if gpushare knows some.
-    pub instead: Option<String>,
-    /// Some of the jobs' names.
-    pub jobs: Vec<String>,
-    pub more_jobs: bool,
-    pub warned: u64,
-    pub audited: u64,
-    pub refused: u64,
-    pub exempt: u64,
-    pub first: Option<String>,
-    pub last: Option<String>,
+    #[serde(flatten)]
+    pub sum: Sum,
     /// Whether Mode=enforce would refuse it.
     pub would_be_refused: bool,
-    #[serde(skip)]
-    pub times: Option<(u32, u32)>,
 }
 
 impl Asked {
-    /// Requests that were accepted although they break a rule.
-    pub fn accepted(&self) -> u64 {
-        self.warned + self.audited
+    fn of(form: Form, sum: Sum, advice: LimitAdvice) -> Asked {
+        // Only LimitAdvice=refuse refuses requests that would only wait.
+        let is_advice = form.number == Rule::BeyondLimit.number() && advice != LimitAdvice::Refuse;
+        let title = pages::page(&form.number).map_or("", |page| page.title);
+        Asked { title, would_be_refused: sum.accepted() > 0 && !is_advice, form, sum }
     }
 }
 
@@ -88,14 +71,13 @@ impl Report {
             || collected.unreadable + collected.evidence.odd > 0
             || collected.evidence.stood_by
             || collected.evidence.without().next().is_some();
-        let mut requests: Vec<Asked> =
-            collected.forms.into_iter().map(|(form, sum)| asked(form, sum, advice)).collect();
-        let whose = |one: &Asked| (one.user.clone(), one.user_id, one.number.clone(), one.request.clone());
+        let requests = collected.forms.into_iter().map(|(form, sum)| Asked::of(form, sum, advice));
+        let mut requests: Vec<Asked> = requests.collect();
         requests.sort_by(|a, b| {
-            let counts = |one: &Asked| {
-                (one.accepted() * u64::from(one.would_be_refused), one.refused, one.accepted(), one.exempt)
+            let counts = |Asked { sum, would_be_refused, .. }: &Asked| {
+                (sum.accepted() * u64::from(*would_be_refused), sum.refused, sum.accepted(), sum.exempt)
             };
-            counts(b).cmp(&counts(a)).then_with(|| whose(a).cmp(&whose(b))).then_with(|| a.qos.cmp(&b.qos))
+            counts(b).cmp(&counts(a)).then_with(|| a.form.cmp(&b.form))
         });
         Report {
             cluster,
@@ -115,29 +97,13 @@ impl Report {
         reason: &str,
         advice: LimitAdvice,
     ) -> Report {
-        let mut requests: Vec<Asked> = Vec::new();
+        let mut sums: BTreeMap<&str, Sum> = BTreeMap::new();
         for ((number, outcome), count) in counters::all().into_iter().zip(counts) {
-            let mut sum = Sum::default();
-            match outcome {
-                Outcome::Refused => sum.refused = count,
-                Outcome::Warned => sum.warned = count,
-                Outcome::Audited => sum.audited = count,
-                Outcome::Exempt => sum.exempt = count,
-                Outcome::Changed => continue,
-            }
-            let new = Asked { number: number.to_owned(), ..Asked::default() };
-            let last = match requests.iter().position(|one| one.number == number) {
-                Some(at) => at,
-                None => {
-                    requests.push(new);
-                    requests.len() - 1
-                }
-            };
-            if let Some(one) = requests.get_mut(last) {
-                one.add(&sum, advice);
-            }
+            sums.entry(number).or_default().add(outcome, count);
         }
-        requests.retain(|one| one.accepted() + one.refused + one.exempt > 0);
+        sums.retain(|_, sum| *sum != Sum::default());
+        let form = |number: &str| Form { number: number.to_owned(), ..Form::default() };
+        let requests = sums.into_iter().map(|(number, sum)| Asked::of(form(number), sum, advice)).collect();
         let since = since.map(|time| format!(", at {}", text(time))).unwrap_or_default();
         let remarks = vec![
             format!("no log could be read: {reason}"),
@@ -154,60 +120,29 @@ impl Report {
     }
 
     fn of(requests: Vec<Asked>, read: Vec<String>, remarks: Vec<String>) -> Report {
-        let users = |counts: &dyn Fn(&Asked) -> bool| {
-            let ids = requests.iter().filter(|one| counts(one)).filter_map(|one| one.user_id);
-            ids.collect::<BTreeSet<_>>().len() as u64
+        // How many, and of how many users.
+        let all = |count: &dyn Fn(&Asked) -> u64| {
+            let counted = requests.iter().filter(|one| count(one) > 0);
+            let users: BTreeSet<u32> = counted.clone().filter_map(|one| one.form.user_id).collect();
+            (counted.map(count).sum(), users.len() as u64)
         };
-        let would = |one: &Asked| one.would_be_refused && one.accepted() > 0;
+        let would = |one: &Asked| if one.would_be_refused { one.sum.accepted() } else { 0 };
+        let (would_be_refused, users_would_be_refused) = all(&would);
+        let (refused, users_refused) = all(&|one| one.sum.refused);
+        let (exempt, users_exempt) = all(&|one| one.sum.exempt);
         Report {
             read,
-            would_be_refused: requests.iter().filter(|one| would(one)).map(Asked::accepted).sum(),
-            users_would_be_refused: users(&would),
-            refused: requests.iter().map(|one| one.refused).sum(),
-            users_refused: users(&|one| one.refused > 0),
-            exempt: requests.iter().map(|one| one.exempt).sum(),
-            users_exempt: users(&|one| one.exempt > 0),
+            would_be_refused,
+            users_would_be_refused,
+            refused,
+            users_refused,
+            exempt,
+            users_exempt,
             requests,
             remarks,
             ..Report::default()
         }
     }
-}
-
-impl Asked {
-    fn add(&mut self, sum: &Sum, advice: LimitAdvice) {
-        self.warned += sum.warned;
-        self.audited += sum.audited;
-        self.refused += sum.refused;
-        self.exempt += sum.exempt;
-        self.title = pages::page(&self.number).map_or("", |page| page.title);
-        // Only LimitAdvice=refuse refuses requests that would only wait.
-        let is_advice = self.number == Rule::BeyondLimit.number() && advice != LimitAdvice::Refuse;
-        self.would_be_refused = self.accepted() > 0 && !is_advice;
-    }
-}
-
-fn asked(form: Form, sum: Sum, advice: LimitAdvice) -> Asked {
-    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    let request = if form.is_rest { "other requests".to_owned() } else { text(&form.request) };
-    let mut found = Asked {
-        user: text(&form.user),
-        user_id: Some(form.user_id),
-        account: text(&form.account),
-        qos: text(&form.qos),
-        partition: text(&form.partition),
-        number: form.number,
-        request,
-        instead: Some(text(&form.instead)).filter(|text| !text.is_empty()),
-        jobs: sum.names.iter().map(|name| text(name)).collect(),
-        more_jobs: sum.more_names,
-        first: sum.first.map(exact),
-        last: sum.last.map(exact),
-        times: sum.first.zip(sum.last),
-        ..Asked::default()
-    };
-    found.add(&sum, advice);
-    found
 }
 
 /// When the logs begin, if only inside the period.

@@ -55,10 +55,13 @@ fn a_user_is_told_of_with_what_to_ask_for() {
     assert_eq!((report.would_be_refused, report.users_would_be_refused), (2, 1));
     assert_eq!((report.refused, report.users_refused, report.exempt, report.users_exempt), (1, 1, 1, 1));
     let one = &report.requests[0];
-    assert_eq!((one.user.as_str(), one.warned, one.audited, one.would_be_refused), ("alice", 1, 1, true));
     assert_eq!(
-        (one.times, one.jobs.as_slice()),
-        (Some((first, last)), &["train".to_owned(), "eval".to_owned()][..])
+        (one.form.user.as_str(), one.sum.warned, one.sum.audited, one.would_be_refused),
+        ("alice", 1, 1, true)
+    );
+    assert_eq!(
+        ((one.sum.first, one.sum.last), one.sum.jobs.as_slice()),
+        ((Some(first), Some(last)), &["train".to_owned(), "eval".to_owned()][..])
     );
     assert_eq!(report.requests.len(), 3);
     let text = text::lines(&report);
@@ -74,7 +77,7 @@ fn a_user_is_told_of_with_what_to_ask_for() {
     }
     assert!(report.remarks.is_empty(), "{:?}", report.remarks);
     assert_eq!(text::csv(&report).lines().count(), 4);
-    assert!(json::text(&report).contains("\"would_be_refused\": 2"));
+    assert!(gpushare_terminal::json::text(&report).contains("\"would_be_refused\": 2"));
 }
 
 #[test]
@@ -114,7 +117,7 @@ fn no_text_forges_an_entry() {
     assert!(!lines[0].contains('\n'));
     let report = report(lines.iter().map(String::as_bytes), LimitAdvice::Warn);
     let [one] = report.requests.as_slice() else { panic!("{report:?}") };
-    assert_eq!((one.user.as_str(), one.refused, one.audited), ("alice", 1, 0));
+    assert_eq!((one.form.user.as_str(), one.sum.refused, one.sum.audited), ("alice", 1, 0));
     assert!(!text::lines(&report).contains('\u{1b}') && !text::csv(&report).contains('\u{1b}'));
     assert_eq!(text::csv(&report).lines().count(), 2);
 }
@@ -145,7 +148,7 @@ fn so_many_forms_are_kept_and_no_more() {
     assert_eq!(collector.forms.len(), 20_001);
     let report = Report::of_logs(collector, Vec::new(), String::new(), LimitAdvice::Warn);
     assert_eq!(
-        (report.refused, report.requests[0].request.as_str(), report.requests[0].refused),
+        (report.refused, report.requests[0].form.request.as_str(), report.requests[0].sum.refused),
         (30_000, "other requests", 10_000)
     );
 }
@@ -203,8 +206,8 @@ proptest! {
         }
         let report = report(lines.iter().map(String::as_bytes), LimitAdvice::Warn);
         let found: BTreeMap<_, _> = report.requests.iter().map(|one| {
-            let form: u32 = one.request.rsplit(':').next().unwrap().parse().unwrap();
-            ((one.user_id.unwrap(), form), [one.refused, one.warned, one.audited, one.exempt])
+            let form: u32 = one.form.request.rsplit(':').next().unwrap().parse().unwrap();
+            ((one.form.user_id.unwrap(), form), [one.sum.refused, one.sum.warned, one.sum.audited, one.sum.exempt])
         }).collect();
         prop_assert_eq!(&found, &truth);
         let passed = truth.iter().map(|((user, _), counts)| (*user, counts[1] + counts[2]));

@@ -62,14 +62,14 @@ type Column = (&'static str, bool, fn(&Asked) -> String);
 
 const COLUMNS: [Column; 10] = [
     ("USER", false, user),
-    ("ACCOUNT", false, |one| one.account.clone()),
-    ("ACCEPTED", true, |one| count(one.accepted())),
-    ("REFUSED", true, |one| count(one.refused)),
-    ("EXEMPT", true, |one| count(one.exempt)),
-    ("FIRST", false, |one| one.times.map_or_else(|| "-".to_owned(), |(first, _)| day(first))),
-    ("LAST", false, |one| one.times.map_or_else(|| "-".to_owned(), |(_, last)| day(last))),
-    ("JOBS", false, jobs),
-    ("REQUEST", false, |one| one.request.clone()),
+    ("ACCOUNT", false, |one| one.form.account.clone()),
+    ("ACCEPTED", true, |one| count(one.sum.accepted())),
+    ("REFUSED", true, |one| count(one.sum.refused)),
+    ("EXEMPT", true, |one| count(one.sum.exempt)),
+    ("FIRST", false, |one| one.sum.first.map_or_else(|| "-".to_owned(), day)),
+    ("LAST", false, |one| one.sum.last.map_or_else(|| "-".to_owned(), day)),
+    ("JOBS", false, |one| one.sum.jobs.join(", ") + if one.sum.more_jobs { ", …" } else { "" }),
+    ("REQUEST", false, |one| one.form.request.clone()),
     ("MESSAGE, AND WHAT TO ASK FOR", true, message),
 ];
 
@@ -89,28 +89,22 @@ fn count(number: u64) -> String {
     if number == 0 { "-".to_owned() } else { number.to_string() }
 }
 
-fn user(one: &Asked) -> String {
-    match one.user_id {
-        Some(number) if one.user.is_empty() => format!("uid {number}"),
-        _ => one.user.clone(),
+fn user(Asked { form, .. }: &Asked) -> String {
+    match form.user_id {
+        Some(number) if form.user.is_empty() => format!("uid {number}"),
+        _ => form.user.clone(),
     }
 }
 
-fn jobs(one: &Asked) -> String {
-    one.jobs.join(", ") + if one.more_jobs { ", …" } else { "" }
-}
-
-fn message(one: &Asked) -> String {
-    let told = match &one.instead {
-        Some(options) => format!("{}: {options}", one.number),
-        None => format!("{}: {}", one.number, one.title),
-    };
-    if one.accepted() > 0 && !one.would_be_refused { format!("{told} (advice only)") } else { told }
+fn message(Asked { form, title, sum, would_be_refused }: &Asked) -> String {
+    let told = form.instead.as_deref().unwrap_or(title);
+    let more = if sum.accepted() > 0 && !would_be_refused { " (advice only)" } else { "" };
+    format!("{}: {told}{more}", form.number)
 }
 
 /// One line for each form of request.
 pub fn csv(report: &Report) -> String {
-    let head = "user,user_id,account,qos,partition,number,request,instead,jobs,warned,audited,refused,exempt,first,\
-                last,would_be_refused";
-    csv::of(head, report.requests.iter().map(|one| Asked { jobs: vec![jobs(one)], ..one.clone() }))
+    let head = "user,user_id,account,qos,partition,number,request,instead,jobs,more_jobs,warned,audited,refused,exempt,\
+                first,last,would_be_refused";
+    csv::of(head, report.requests.iter())
 }

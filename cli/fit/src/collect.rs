@@ -1,21 +1,24 @@
 //! Judges each job as it is read, and keeps a few numbers of it, since there may be millions of jobs.
 
 use std::collections::{BTreeMap, HashMap};
+use std::rc::Rc;
 
-use gpushare_history::usage::Row;
+use gpushare_history::nodes::Nodes;
+use gpushare_history::stream::is_first;
 use gpushare_period::Period;
-use gpushare_slurm_text::{sacct, text};
+use gpushare_slurm_text::sacct::{self, Row};
+use gpushare_slurm_text::text;
 use indexmap::IndexSet;
+use serde::Serialize;
 
 use super::job::Open;
-use super::nodes::Nodes;
 use super::share::{Gpu, Shares};
 
 /// No node has more GPUs, whatever accounting says.
 const MOST_GPUS: u32 = 1024;
 
 /// Whose job it was.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 pub struct Who {
     pub user: String,
     pub account: String,
@@ -98,8 +101,9 @@ impl Why {
 }
 
 /// Collects jobs one by one.
-pub struct Collector<'s> {
-    shares: &'s Shares,
+#[derive(Default)]
+pub struct Collector {
+    pub shares: Rc<Shares>,
     period: Period,
     day: Period,
     current: Option<Open>,
@@ -120,26 +124,9 @@ pub struct Collector<'s> {
     pub recorded: u64,
 }
 
-impl<'s> Collector<'s> {
-    pub fn new(shares: &'s Shares, nodes: Nodes, period: Period) -> Collector<'s> {
-        Collector {
-            shares,
-            period,
-            day: Period::default(),
-            current: None,
-            open: HashMap::new(),
-            gpus: HashMap::new(),
-            nodes,
-            whos: IndexSet::new(),
-            types: IndexSet::new(),
-            runs: Vec::new(),
-            places: Vec::new(),
-            judged: BTreeMap::new(),
-            others: BTreeMap::new(),
-            read: 0,
-            with_gpus: 0,
-            recorded: 0,
-        }
+impl Collector {
+    pub fn new(shares: Rc<Shares>, nodes: Nodes, period: Period) -> Collector {
+        Collector { shares, nodes, period, ..Collector::default() }
     }
 
     /// The lines that follow are those of this day.
@@ -165,10 +152,8 @@ impl<'s> Collector<'s> {
         {
             return;
         }
-        // A job is in the answer for every day on which it ran.
-        let is_first = start >= self.day.start || self.day.start == self.period.start;
-        self.read += u64::from(is_first);
-        if sacct::gpus(row.given).next().is_none() {
+        self.read += u64::from(is_first(start, self.day, self.period));
+        if !row.has_gpus() {
             return;
         }
         self.current = Some(match self.open.remove(&(row.job, start)) {
@@ -267,7 +252,10 @@ impl<'s> Collector<'s> {
             }
         }
         if all > typed {
-            let name = self.nodes.only_type(numbers).unwrap_or_default().to_owned();
+            let name = match self.nodes.types(numbers).as_deref() {
+                Some([only]) => (*only).to_owned(),
+                _ => String::new(),
+            };
             parts.push((self.gres_type(&name), all - typed));
         }
         parts

@@ -1,17 +1,14 @@
 //! Why there is no report.
 
 use gpushare::config::LoadError;
-use gpushare_history::privacy::PrivacyError;
-use gpushare_history::usage::UsageError;
-use gpushare_period::{Period, PeriodError, text};
-use gpushare_slurm_run::ProgramError;
-use gpushare_slurm_text::version::ReleaseError;
+use gpushare_history::HistoryError;
+use gpushare_period::span::PeriodError;
+use gpushare_period::{Period, text};
 
 gpushare::errors! {
     /// What can't be read, or isn't in accounting.
     #[derive(Debug)]
     pub enum FitError {
-        NoSacct(error: ProgramError) => "{error}; run it where Slurm's commands are";
         NoJobs(period: Period) =>
             "accounting has no job that had GPUs from {} to {}: choose --start and --end. AccountingStorageTRES must \
              have had gres/gpu when they ran, and slurmdbd may have purged them", text(period.start), text(period.end);
@@ -23,7 +20,6 @@ gpushare::errors! {
             "--gpu-memory '{}' is no list of sizes; write TYPE:SIZE with M or G, such as a40:46068M,h100:80G",
             value.escape_debug();
     } from {
-        Usage(UsageError), Program(ProgramError), Period(PeriodError), Release(ReleaseError), Load(LoadError),
-        Privacy(PrivacyError)
+        History(HistoryError), Period(PeriodError), Load(LoadError)
     }
 }

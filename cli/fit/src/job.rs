@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 
-use gpushare_history::usage::Row;
+use gpushare_slurm_text::sacct::Row;
 
 /// What a step shows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -8,21 +8,22 @@
 #![forbid(unsafe_code)]
 
 use std::path::PathBuf;
+use std::rc::Rc;
 
 use clap::{Args, ValueHint};
-use gpushare_history::usage::{self, Row, USED};
+use gpushare_history::nodes::Nodes;
+use gpushare_history::source::Cluster;
 use gpushare_history::{privacy, stream};
 use gpushare_machine::local;
 use gpushare_period::Period;
-use gpushare_slurm_run::{self as slurm, run as programs};
-use gpushare_slurm_text::Settings;
-use gpushare_slurm_text::version::Release;
-use gpushare_terminal::{Answer, json};
+use gpushare_period::span::Span;
+use gpushare_slurm_text::sacct::{Row, Wanted};
+use gpushare_terminal::Answer;
+use gpushare_terminal::format::Format;
 
 mod collect;
 mod error;
 mod job;
-mod nodes;
 mod replay;
 mod report;
 mod share;
@@ -30,7 +31,6 @@ mod text;
 
 use collect::Collector;
 use error::FitError;
-use nodes::Nodes;
 use report::Report;
 use share::Shares;
 
@@ -38,15 +38,11 @@ use share::Shares;
 #[derive(Args)]
 #[command(
     after_help = "Reads sacct, sacctmgr and scontrol, and changes nothing. Times: 2026-10-31, 2026-10-31T12:00, now,\n\
-                  now-30days. Exit status: 0, or 2 if it can't tell."
+                  now-30days; by default the last 30 days. Exit status: 0, or 2 if it can't tell."
 )]
 pub struct Arguments {
-    /// From when [default: 30 days before the end]
-    #[arg(long, short = 'S', value_name = "TIME")]
-    start: Option<String>,
-    /// Until when [default: now]
-    #[arg(long, short = 'E', value_name = "TIME")]
-    end: Option<String>,
+    #[command(flatten)]
+    span: Span,
     /// The memory of GPUs by type, such as a40:46068M,h100:80G [default: gpushare.conf's, or that of the type's name]
     #[arg(long, value_name = "LIST")]
     gpu_memory: Option<String>,
@@ -56,12 +52,8 @@ pub struct Arguments {
     /// Units and sizes of shares [default: those of the gpushare.conf in use, or halves, quarters and eighths]
     #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath)]
     conf: Option<PathBuf>,
-    /// Print JSON
-    #[arg(long, conflicts_with = "csv")]
-    json: bool,
-    /// Print CSV: a line for each user, account, QOS, GPU type and share
-    #[arg(long)]
-    csv: bool,
+    #[command(flatten)]
+    format: Format,
 }
 
 /// The length of the period by default.
@@ -75,57 +67,32 @@ pub fn run(arguments: &Arguments) -> Result<Answer, FitError> {
     let memory = arguments.gpu_memory.as_deref().map_or(Ok(Vec::new()), share::memory)?;
     let config = local::config(arguments.conf.as_deref())?;
     let shares = Shares { config, memory, margin: arguments.margin };
-    let period =
-        Period::parse(arguments.start.as_deref(), arguments.end.as_deref(), gpushare_period::now(), DAYS)?;
-    let version = programs::ask("sacct", &["--version"]).map_err(FitError::NoSacct)?;
-    let mut remarks = remarks(&shares);
-    remarks.extend(privacy::of_this_user(Release::parse(&version)?, &privacy::OF_JOBS)?);
-    let asked = slurm::ask("scontrol", &["show", "config"])
-        .and_then(|config| Ok((config, slurm::ask("scontrol", &["-a", "-o", "show", "node"])?)));
-    let (config, nodes) = asked.unwrap_or_else(|error| {
-        remarks.push(format!("GPUs of nodes are unknown: {error}"));
-        Default::default()
-    });
-    let settings = Settings::parse(&config);
-    let cluster = Some(settings.get("ClusterName")).filter(|name| !name.is_empty()).unwrap_or("this cluster");
-    let report = summed(cluster, period, &shares, Nodes::read(&nodes), remarks, ask)?;
-    Ok(Answer::from(if arguments.csv {
-        text::csv(&report)
-    } else if arguments.json {
-        json::text(&report)
-    } else {
-        text::lines(&report)
-    }))
-}
-
-/// Runs sacct once.
-fn ask(day: Period, show: &mut dyn FnMut(&Row)) -> Result<u64, FitError> {
-    stream::read(USED, &[], day, |output| Ok(usage::read(output, show)?))
+    let period = arguments.span.period(gpushare_period::now(), DAYS)?;
+    let mut cluster = Cluster::ask(privacy::OF_JOBS)?;
+    cluster.remarks.extend(remarks(&shares));
+    let report =
+        summed(cluster, period, Rc::new(shares), |day, show| Ok(stream::rows(Wanted::Steps, day, show)?))?;
+    Ok(Answer::from(arguments.format.text(&report, text::lines, text::csv)))
 }
 
 /// Sums what `ask` shows of each day.
 fn summed(
-    cluster: &str,
+    cluster: Cluster,
     period: Period,
-    shares: &Shares,
-    nodes: Nodes,
-    mut remarks: Vec<String>,
+    shares: Rc<Shares>,
     mut ask: impl FnMut(Period, &mut dyn FnMut(&Row)) -> Result<u64, FitError>,
 ) -> Result<Report, FitError> {
-    let mut collector = Collector::new(shares, nodes, period);
-    let unread = stream::days(period, |day, seen| {
+    let Cluster { name, nodes, mut remarks, .. } = cluster;
+    let mut collector = Collector::new(shares, Nodes::read(&nodes), period);
+    remarks.extend(stream::days(period, |day| {
         collector.day(day);
-        ask(day, &mut |row| {
-            seen(collector.read);
-            collector.take(row);
-        })
-    })?;
+        ask(day, &mut |row| collector.take(row))
+    })?);
     collector.end();
-    remarks.extend(usage::remark(unread));
     match (collector.with_gpus, collector.recorded) {
         (0, _) => Err(FitError::NoJobs(period)),
         (jobs, 0) => Err(FitError::NoMemory(jobs)),
-        _ => Ok(report::of(cluster.to_owned(), period, collector, shares, remarks)),
+        _ => Ok(report::of(name, period, collector, remarks)),
     }
 }
 

@@ -1,6 +1,7 @@
 //! The report as data: which share would have been enough for how many jobs, whose, and what that frees.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::rc::Rc;
 
 use gpushare_history::hours::of as hours;
 use gpushare_node::choose::PlacementRules;
@@ -8,7 +9,7 @@ use gpushare_node::config::{Overcommit, Packing};
 use gpushare_period::{Period, exact};
 use serde::Serialize;
 
-use super::collect::{Collector, Kind, Sum};
+use super::collect::{Collector, Kind, Sum, Who};
 use super::replay;
 use super::share::{Gpu, Shares};
 
@@ -48,6 +49,17 @@ pub struct Total {
     pub gpu_hours: f64,
 }
 
+/// Jobs that had a GPU, and what they would have had of it as shares.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct Had {
+    #[serde(flatten)]
+    pub all: Total,
+    /// The hours times the part of the GPU.
+    pub share_gpu_hours: f64,
+    /// Jobs that never showed more utilization than their part of the GPU.
+    pub jobs_low_utilization: u64,
+}
+
 /// The jobs for which one share was enough.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct OfShare {
@@ -56,46 +68,50 @@ pub struct OfShare {
     pub units: u32,
     pub units_per_gpu: u32,
     pub memory_mib: u64,
-    pub jobs: u64,
-    pub gpu_hours: f64,
-    /// The hours times the part of the GPU.
-    pub share_gpu_hours: f64,
-    /// Jobs that never showed more utilization than their part of the GPU.
-    pub jobs_low_utilization: u64,
+    #[serde(flatten)]
+    pub had: Had,
 }
 
 /// One user's jobs for which one share was enough.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Asked {
-    pub user: String,
-    pub account: String,
-    pub qos: String,
+    #[serde(flatten)]
+    pub who: Who,
     pub gpu_type: String,
     /// `None` if they take the whole GPU.
     pub request: Option<String>,
-    pub jobs: u64,
-    pub gpu_hours: f64,
-    pub share_gpu_hours: f64,
-    pub jobs_low_utilization: u64,
+    #[serde(flatten)]
+    pub had: Had,
 }
 
 /// Jobs about which accounting says too little.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct NotChecked {
     pub why: &'static str,
-    pub jobs: u64,
-    pub gpu_hours: f64,
+    #[serde(flatten)]
+    pub all: Total,
+}
+
+impl Total {
+    fn of(sum: &Sum) -> Total {
+        Total { jobs: sum.jobs, gpu_hours: hours(sum.seconds) }
+    }
+}
+
+impl Had {
+    fn of(kind: &Kind, sum: &Sum) -> Had {
+        let seconds = match kind.units {
+            0 => sum.seconds,
+            units => sum.seconds.saturating_mul(units.into()) / u64::from(kind.capacity.max(1)),
+        };
+        Had { all: Total::of(sum), share_gpu_hours: hours(seconds), jobs_low_utilization: sum.light }
+    }
 }
 
 /// What was read, summed up and replayed.
-pub fn of(
-    cluster: String,
-    period: Period,
-    mut collected: Collector,
-    shares: &Shares,
-    mut remarks: Vec<String>,
-) -> Report {
-    let smaller = smaller(&collected, shares);
+pub fn of(cluster: String, period: Period, mut collected: Collector, mut remarks: Vec<String>) -> Report {
+    let shares = Rc::clone(&collected.shares);
+    let smaller = smaller(&collected, &shares);
     if !smaller.is_empty() {
         remarks.push(format!(
             "a request names no GPU type, and some of these have less memory on {}: keep such jobs away from there",
@@ -103,14 +119,13 @@ pub fn of(
         ));
     }
     let held: u64 = collected.judged.values().chain(collected.others.values()).map(|sum| sum.seconds).sum();
-    let freed = freed(&mut collected, shares, held);
+    let freed = freed(&mut collected, &shares, held);
     let Collector { judged, others, whos, types, read, with_gpus, .. } = collected;
     let name = |gres_type: u32| types.get_index(gres_type as usize).cloned().unwrap_or_default();
     let total = |wanted: &dyn Fn(&Kind) -> bool| {
-        let wanted = judged.iter().filter(|(kind, _)| wanted(kind));
-        let (jobs, seconds) =
-            wanted.fold((0, 0), |(jobs, seconds), (_, sum)| (jobs + sum.jobs, seconds + sum.seconds));
-        Total { jobs, gpu_hours: hours(seconds) }
+        let mut all = Sum::default();
+        judged.iter().filter(|(kind, _)| wanted(kind)).for_each(|(_, sum)| all.add(sum));
+        Total::of(&all)
     };
     let mut by_share: BTreeMap<(String, Kind), Sum> = BTreeMap::new();
     for (kind, sum) in &judged {
@@ -123,33 +138,17 @@ pub fn of(
         units: kind.units,
         units_per_gpu: kind.capacity,
         memory_mib: kind.mib,
-        jobs: sum.jobs,
-        gpu_hours: hours(sum.seconds),
-        share_gpu_hours: hours(part(&kind, &sum)),
-        jobs_low_utilization: sum.light,
+        had: Had::of(&kind, &sum),
     };
-    let mut requests: Vec<Asked> = Vec::new();
-    for (kind, sum) in &judged {
-        let who = whos.get_index(kind.who as usize).cloned().unwrap_or_default();
-        requests.push(Asked {
-            user: who.user,
-            account: who.account,
-            qos: who.qos,
-            gpu_type: name(kind.gres_type),
-            request: (kind.units > 0).then(|| format!("--gres={}:{}", shares.gres(), kind.units)),
-            jobs: sum.jobs,
-            gpu_hours: hours(sum.seconds),
-            share_gpu_hours: hours(part(kind, sum)),
-            jobs_low_utilization: sum.light,
-        });
-    }
-    let key = |one: &Asked| (one.user.clone(), one.account.clone(), one.qos.clone(), one.gpu_type.clone());
-    requests.sort_by_cached_key(|one| (key(one), one.request.clone()));
-    let not_checked = others.iter().map(|(why, sum)| NotChecked {
-        why: why.text(),
-        jobs: sum.jobs,
-        gpu_hours: hours(sum.seconds),
-    });
+    let asked = |(kind, sum): (&Kind, &Sum)| Asked {
+        who: whos.get_index(kind.who as usize).cloned().unwrap_or_default(),
+        gpu_type: name(kind.gres_type),
+        request: (kind.units > 0).then(|| format!("--gres={}:{}", shares.gres(), kind.units)),
+        had: Had::of(kind, sum),
+    };
+    let mut requests: Vec<Asked> = judged.iter().map(asked).collect();
+    requests.sort_by(|a, b| (&a.who, &a.gpu_type, &a.request).cmp(&(&b.who, &b.gpu_type, &b.request)));
+    let not_checked = others.iter().map(|(why, sum)| NotChecked { why: why.text(), all: Total::of(sum) });
     Report {
         cluster,
         start: exact(period.start),
@@ -187,14 +186,6 @@ fn smaller(collected: &Collector, shares: &Shares) -> BTreeSet<String> {
         kinds.any(|kind| gpu.memory_of(kind.units).is_some_and(|mib| mib < kind.mib))
     };
     gpus.into_iter().filter(|(_, gpu)| is_less(gpu)).map(|(name, _)| name).collect()
-}
-
-/// The seconds of shares in seconds of whole GPUs.
-fn part(kind: &Kind, sum: &Sum) -> u64 {
-    match kind.units {
-        0 => sum.seconds,
-        units => sum.seconds.saturating_mul(units.into()) / u64::from(kind.capacity.max(1)),
-    }
 }
 
 /// The seconds for which GPUs are empty if the jobs that fit have shares: with the rules of gpushare.conf, but with

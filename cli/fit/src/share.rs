@@ -6,9 +6,9 @@
 
 use gpushare::config::units::UnitsPerGpu;
 use gpushare::config::values::of_type;
-use gpushare_history::usage::amount;
 use gpushare_machine::config::Config;
 use gpushare_node::config::units;
+use gpushare_slurm_text::tres;
 
 use super::FitError;
 
@@ -47,7 +47,7 @@ const MODELS: [(&str, u64); 22] = [
 ];
 
 /// How GPUs are divided.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Shares {
     /// gpushare.conf, if there is one.
     pub config: Option<Config>,
@@ -76,7 +76,7 @@ pub fn memory(value: &str) -> Result<Vec<(String, u64)>, FitError> {
     let mut found: Vec<(String, u64)> = Vec::new();
     for part in value.split(',').map(str::trim) {
         let size = of_type(part, &found).and_then(|(gres_type, size)| {
-            let mib = amount(size.as_bytes())? >> 20;
+            let mib = tres::bytes(size)? >> 20;
             (mib > 0).then(|| (gres_type.to_ascii_lowercase(), mib))
         });
         found.push(size.ok_or_else(|| FitError::GpuMemory(value.to_owned()))?);

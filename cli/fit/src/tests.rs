@@ -6,7 +6,10 @@ use std::fmt::Write;
 use proptest::prelude::*;
 
 use super::*;
+use gpushare_history::HistoryError;
 use gpushare_history::hours::of as hours;
+use gpushare_slurm_text::sacct;
+use gpushare_slurm_text::version::Release;
 
 const DAY: u32 = 86_400;
 const PERIOD: Period = Period { start: 1_700_000_000, end: 1_700_000_000 + 30 * DAY };
@@ -67,11 +70,28 @@ fn answer(jobs: &[Job], day: Period) -> String {
     out.replace('|', "\x1f")
 }
 
+/// The report from what slurmdbd would answer on each day.
+fn summed_of(
+    nodes: &str,
+    shares: &Shares,
+    mut answer: impl FnMut(Period) -> String,
+) -> Result<Report, FitError> {
+    let cluster = Cluster {
+        release: Release(24, 11),
+        name: "lab".to_owned(),
+        partitions: String::new(),
+        nodes: nodes.to_owned(),
+        remarks: Vec::new(),
+    };
+    summed(cluster, PERIOD, Rc::new(shares.clone()), |day, show| {
+        let read = sacct::read(&mut answer(day).as_bytes(), b"\x1f", Wanted::Steps, show);
+        Ok(read.map_err(HistoryError::Sacct)?)
+    })
+}
+
 fn report_by(jobs: &[Job], shares: &Shares) -> Result<Report, FitError> {
     let nodes: String = (0..8).map(|node| format!("NodeName=n{node} Gres=gpu:A40:8\n")).collect();
-    summed("lab", PERIOD, shares, Nodes::read(&nodes), Vec::new(), |day, show| {
-        Ok(usage::read(&mut answer(jobs, day).as_bytes(), show)?)
-    })
+    summed_of(&nodes, shares, |day| answer(jobs, day))
 }
 
 fn report(jobs: &[Job]) -> Report {
@@ -135,7 +155,7 @@ proptest! {
         for (size, (units, mib, _)) in SIZES.into_iter().enumerate() {
             let truth: usize = groups.iter().filter(|one| one.size == size).map(|one| one.jobs.len()).sum();
             let found = report.shares.iter().find(|one| one.units == units);
-            prop_assert_eq!(found.map_or(0, |one| one.jobs), truth as u64);
+            prop_assert_eq!(found.map_or(0, |one| one.had.all.jobs), truth as u64);
             prop_assert!(found.is_none_or(|one| one.memory_mib == mib && one.units_per_gpu == 100));
         }
     }
@@ -158,9 +178,9 @@ proptest! {
         }
         let report = report(&kept);
         let (freed, fit) = (report.freed_gpu_hours, report.fit.gpu_hours);
-        let shares: f64 = report.shares.iter().filter(|one| one.units > 0).map(|one| one.share_gpu_hours).sum();
+        let shares: f64 = report.shares.iter().filter(|one| one.units > 0).map(|one| one.had.share_gpu_hours).sum();
         prop_assert!((0.0..=fit - shares + 0.01).contains(&freed), "{freed} {fit} {shares}");
-        let all: u64 = report.shares.iter().map(|one| one.jobs).sum();
+        let all: u64 = report.shares.iter().map(|one| one.had.all.jobs).sum();
         prop_assert_eq!(all, kept.len() as u64);
     }
 }
@@ -194,7 +214,7 @@ fn what_accounting_cannot_tell_is_not_judged() {
     ] {
         let report = report(&[job.clone(), Job::new(1, at(1), at(2), 1000)]);
         assert_eq!(
-            report.not_checked.iter().map(|one| (one.why, one.jobs)).collect::<Vec<_>>(),
+            report.not_checked.iter().map(|one| (one.why, one.all.jobs)).collect::<Vec<_>>(),
             [(why, 1)],
             "{job:?}"
         );
@@ -219,8 +239,9 @@ fn steps_of_other_days_and_steps_at_once_count() {
         ],
         ..Job::new(0, at(10), at(60), 0)
     };
-    let units =
-        |job: Job| report(&[job]).shares.iter().map(|one| (one.units, one.gpu_hours)).collect::<Vec<_>>();
+    let units = |job: Job| {
+        report(&[job]).shares.iter().map(|one| (one.units, one.had.all.gpu_hours)).collect::<Vec<_>>()
+    };
     assert_eq!(units(long(100)), [(12, 50.0)]);
     assert_eq!(units(long(9000)), [(25, 50.0)]);
     // 10,000 + 1,000 MiB, and a tenth more.
@@ -242,16 +263,21 @@ fn a_job_that_ends_as_a_day_begins_counts_once() {
     }
     // It ran when the day before was asked for.
     let mut asked = 0;
-    let nodes = Nodes::read("NodeName=n0 Gres=gpu:A40:8\n");
+    let nodes = "NodeName=n0 Gres=gpu:A40:8\n";
     let shares = Shares { margin: 10, ..Shares::default() };
-    let found = summed("lab", PERIOD, &shares, nodes, Vec::new(), |day, show| {
+    let found = summed_of(nodes, &shares, |day| {
         asked += 1;
         let job = Job::new(0, at(10), at(24), 1000);
-        let job = if asked == 1 { Job { end: None, ..job } } else { job };
-        Ok(usage::read(&mut answer(&[job], day).as_bytes(), show)?)
+        answer(&[if asked == 1 { Job { end: None, ..job } } else { job }], day)
     });
     let found = found.unwrap();
     assert_eq!((found.jobs, found.jobs_with_gpus, found.gpu_hours), (1, 1, 14.0));
+    // It waited for some days, and each of their answers has it.
+    let found = summed_of(nodes, &shares, |day| {
+        let after = Period { start: at(50), end: at(70) };
+        answer(&[Job::new(0, at(50), at(60), 1000)], if day.start < after.end { after } else { day })
+    });
+    assert_eq!(found.map(|found| (found.jobs, found.jobs_with_gpus)).unwrap(), (1, 1));
     // It ended as the period began.
     let before =
         report(&[Job::new(0, PERIOD.start - 9, PERIOD.start, 1000), Job::new(0, at(1), at(2), 1000)]);
@@ -262,10 +288,8 @@ fn a_job_that_ends_as_a_day_begins_counts_once() {
 fn a_type_with_less_memory_for_the_same_units_is_named() {
     let said = |nodes: &str, conf: &str| {
         let config = (!conf.is_empty()).then(|| gpushare_machine::config::Config::parse(conf).unwrap());
-        let (shares, nodes) = (Shares { config, margin: 10, ..Shares::default() }, Nodes::read(nodes));
-        let report = summed("lab", PERIOD, &shares, nodes, Vec::new(), |day, show| {
-            Ok(usage::read(&mut answer(&[Job::new(0, at(1), at(2), 5000)], day).as_bytes(), show)?)
-        });
+        let shares = Shares { config, margin: 10, ..Shares::default() };
+        let report = summed_of(nodes, &shares, |day| answer(&[Job::new(0, at(1), at(2), 5000)], day));
         report
             .unwrap()
             .remarks
@@ -297,9 +321,7 @@ fn nothing_is_no_answer() {
 #[test]
 fn a_wrong_line_is_said_with_its_beginning() {
     let shares = Shares::default();
-    let wrong = summed("lab", PERIOD, &shares, Nodes::default(), Vec::new(), |_, show| {
-        Ok(usage::read(&mut &b"sacct: slurmdbd\x1b[2J is away\n"[..], show)?)
-    });
+    let wrong = summed_of("", &shares, |_| "sacct: slurmdbd\x1b[2J is away\n".to_owned());
     let said = wrong.unwrap_err().to_string();
     assert!(said.ends_with("'sacct: slurmdbd\\x1b[2J is away'"), "{said}");
 }

@@ -6,7 +6,8 @@ use std::ops::Range;
 use gpushare_history::hours::text as number;
 use gpushare_terminal::{Table, clean, csv, notes};
 
-use super::report::{Asked, Report};
+use super::collect::Who;
+use super::report::{Had, Report};
 
 /// How many users and accounts are shown; --csv and --json have all.
 const SHOWN: usize = 12;
@@ -34,13 +35,13 @@ pub fn lines(report: &Report) -> String {
     );
     out += &by_share(report);
     let fitting = || report.requests.iter().filter(|one| one.request.is_some());
-    out += &table("USER", report, |one| one.user.clone());
-    out += &table("ACCOUNT, QOS", report, |one| format!("{}, {}", one.account, one.qos));
+    out += &table("USER", report, |who| who.user.clone());
+    out += &table("ACCOUNT, QOS", report, |who| format!("{}, {}", who.account, who.qos));
     if fitting().next().is_none() {
         out += "\nno job would have fitted a share\n";
     }
     let rows = report.not_checked.iter();
-    let rows = rows.map(|one| vec![one.why.to_owned(), one.jobs.to_string(), number(one.gpu_hours)]);
+    let rows = rows.map(|one| vec![one.why.to_owned(), one.all.jobs.to_string(), number(one.all.gpu_hours)]);
     out += &shown(vec!["NOT CHECKED", "JOBS", "GPU-HOURS"], 1..3, rows.collect(), usize::MAX);
     out + "\n" + &notes(&report.remarks)
 }
@@ -53,62 +54,39 @@ fn shown(head: Vec<&'static str>, numbers: Range<usize>, rows: Vec<Vec<String>>,
 fn by_share(report: &Report) -> String {
     let head = vec!["GPU", "ENOUGH", "MIB", "JOBS", "GPU-HOURS", "AS SHARES", "LOW UTIL"];
     let rows = report.shares.iter().map(|one| {
-        let is_whole = one.units == 0;
-        let enough = if is_whole {
-            "whole".to_owned()
-        } else {
-            format!("{} of {} units", one.units, one.units_per_gpu)
+        let Had { all, share_gpu_hours, jobs_low_utilization } = one.had;
+        let [enough, low] = match one.units {
+            0 => ["whole".to_owned(), "-".to_owned()],
+            units => [format!("{units} of {} units", one.units_per_gpu), jobs_low_utilization.to_string()],
         };
-        let low = if is_whole { "-".to_owned() } else { one.jobs_low_utilization.to_string() };
-        vec![
-            one.gpu_type.clone(),
-            enough,
-            one.memory_mib.to_string(),
-            one.jobs.to_string(),
-            number(one.gpu_hours),
-            number(one.share_gpu_hours),
-            low,
-        ]
+        let [jobs, mib] = [all.jobs, one.memory_mib].map(|number| number.to_string());
+        vec![one.gpu_type.clone(), enough, mib, jobs, number(all.gpu_hours), number(share_gpu_hours), low]
     });
     shown(head, 2..7, rows.collect(), usize::MAX)
 }
 
-/// What one user, or one account, had.
-#[derive(Default)]
-struct Had {
-    judged: u64,
-    fit: u64,
-    gpu_hours: f64,
-    share_gpu_hours: f64,
-    /// The hours of each request.
-    requests: BTreeMap<String, f64>,
-}
-
 /// Those who would free most, with the request that most of their hours need.
-fn table(of: &'static str, report: &Report, name: impl Fn(&Asked) -> String) -> String {
-    let mut all: BTreeMap<String, Had> = BTreeMap::new();
+fn table(of: &'static str, report: &Report, name: impl Fn(&Who) -> String) -> String {
+    /// What one user, or one account, had: all their jobs, those that fit, and the hours of each request.
+    type Of = (u64, Had, BTreeMap<String, f64>);
+    let mut all: BTreeMap<String, Of> = BTreeMap::new();
     for one in &report.requests {
-        let had = all.entry(name(one)).or_default();
-        had.judged += one.jobs;
+        let (jobs, fit, requests) = all.entry(name(&one.who)).or_default();
+        *jobs += one.had.all.jobs;
         let Some(request) = &one.request else { continue };
-        had.fit += one.jobs;
-        had.gpu_hours += one.gpu_hours;
-        had.share_gpu_hours += one.share_gpu_hours;
-        *had.requests.entry(request.clone()).or_default() += one.gpu_hours;
+        fit.all.jobs += one.had.all.jobs;
+        fit.all.gpu_hours += one.had.all.gpu_hours;
+        fit.share_gpu_hours += one.had.share_gpu_hours;
+        *requests.entry(request.clone()).or_default() += one.had.all.gpu_hours;
     }
-    let mut all: Vec<(String, Had)> = all.into_iter().filter(|(_, had)| had.fit > 0).collect();
-    let unused = |had: &Had| had.gpu_hours - had.share_gpu_hours;
+    let mut all: Vec<(String, Of)> = all.into_iter().filter(|(_, (_, fit, _))| fit.all.jobs > 0).collect();
+    let unused = |(_, fit, _): &Of| fit.all.gpu_hours - fit.share_gpu_hours;
     all.sort_by(|(a, one), (b, other)| unused(other).total_cmp(&unused(one)).then_with(|| a.cmp(b)));
-    let rows = all.iter().map(|(name, had)| {
-        let most = had.requests.iter().max_by(|a, b| a.1.total_cmp(b.1)).map(|(request, _)| request.clone());
-        vec![
-            name.clone(),
-            had.judged.to_string(),
-            had.fit.to_string(),
-            number(had.gpu_hours),
-            number(had.share_gpu_hours),
-            most.unwrap_or_default(),
-        ]
+    let rows = all.iter().map(|(name, (jobs, fit, requests))| {
+        let most = requests.iter().max_by(|a, b| a.1.total_cmp(b.1)).map(|(request, _)| request.clone());
+        let [jobs, fitting] = [*jobs, fit.all.jobs].map(|number| number.to_string());
+        let [had, shares] = [fit.all.gpu_hours, fit.share_gpu_hours].map(number);
+        vec![name.clone(), jobs, fitting, had, shares, most.unwrap_or_default()]
     });
     let head = vec![of, "JOBS", "FIT", "GPU-HOURS", "AS SHARES", "REQUEST FOR MOST"];
     shown(head, 1..5, rows.collect(), SHOWN)

@@ -10,5 +10,9 @@ pub fn of(seconds: u64) -> f64 {
 
 /// Enough digits that a small number isn't 0.
 pub fn text(hours: f64) -> String {
-    if hours < 10.0 { format!("{hours:.3}") } else { format!("{hours:.1}") }
+    match hours {
+        0.0 => "0".to_owned(),
+        ..10.0 => format!("{hours:.3}"),
+        _ => format!("{hours:.1}"),
+    }
 }

@@ -4,33 +4,24 @@
 use gpushare_slurm_text::Settings;
 use gpushare_slurm_text::version::Release;
 
-use gpushare_slurm_run::ProgramError;
 use gpushare_slurm_run::run::text;
+
+use crate::HistoryError;
 
 /// From this release on, `sacctmgr show config` prints slurm.conf's PrivateData as if it were slurmdbd's
 /// (src/api/extra_get_functions.c).
 const TELLS_ITS_OWN: Release = Release(26, 5);
 
-gpushare::errors! {
-    /// Why this user can't have the whole of accounting.
-    #[derive(Debug)]
-    pub enum PrivacyError {
-        NotAll { user: String, private: &'static str } =>
-            "slurmdbd.conf has PrivateData={private}, so '{user}' sees only some of it; run this as root, or as a user \
-             with AdminLevel=Operator";
-    } from { Program(ProgramError) }
-}
-
 /// The words that hide other users' jobs.
-pub const OF_JOBS: [&str; 3] = ["jobs", "users", "accounts"];
+pub const OF_JOBS: &[&str] = &["jobs", "users", "accounts"];
 /// The same, or sreport's sums.
-pub const WITH_SUMS: [&str; 4] = ["jobs", "users", "accounts", "usage"];
+pub const WITH_SUMS: &[&str] = &["jobs", "users", "accounts", "usage"];
 
 /// Nothing if this user sees all; otherwise what to say if that is unknown.
 ///
 /// # Errors
 /// The user doesn't see all, because one of these words hides some, or sacctmgr or id can't be asked.
-pub fn of_this_user(release: Release, words: &[&'static str]) -> Result<Option<String>, PrivacyError> {
+pub fn of_this_user(release: Release, words: &[&'static str]) -> Result<Option<String>, HistoryError> {
     let config = text("sacctmgr", &["show", "config"])?;
     let user = text("id", &["-un"])?.trim().to_owned();
     // `SlurmUser = slurm(64030)`; slurmdbd's own user may see everything too.
@@ -47,7 +38,7 @@ pub fn of_this_user(release: Release, words: &[&'static str]) -> Result<Option<S
              doesn't show, other users' jobs are missing. Run this as root to be sure"
         )));
     }
-    private(&config, words).map_or(Ok(None), |private| Err(PrivacyError::NotAll { user, private }))
+    private(&config, words).map_or(Ok(None), |private| Err(HistoryError::NotAll { user, private }))
 }
 
 /// Which of these words is in slurmdbd's setting. slurm.conf has a key of the same name, which is about slurmctld's own
@@ -68,11 +59,11 @@ mod tests {
                 "Configuration data as of x\nPrivateData = {ours}\n\nSlurmDBD configuration:\nPrivateData    = {its}\n"
             )
         };
-        let of_jobs = |config: &str| private(config, &OF_JOBS);
+        let of_jobs = |config: &str| private(config, OF_JOBS);
         assert_eq!(of_jobs(&config("jobs", "none")), None);
         assert_eq!(of_jobs(&config("none", "usage,jobs")), Some("jobs"));
         assert_eq!(of_jobs(&config("none", "accounts,events")), Some("accounts"));
         assert_eq!(of_jobs(&config("none", "usage")), None);
-        assert_eq!(private(&config("none", "usage"), &WITH_SUMS), Some("usage"));
+        assert_eq!(private(&config("none", "usage"), WITH_SUMS), Some("usage"));
     }
 }

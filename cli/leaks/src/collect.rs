@@ -3,27 +3,30 @@
 use std::collections::HashMap;
 
 use indexmap::IndexSet;
+use serde::Serialize;
 
 use super::form::Form;
 use gpushare_slurm_text::{Kind, text};
 
+use super::held;
 use super::limits::Limits;
-use super::nodes::Nodes;
 use super::sweep::Hold;
+use gpushare_history::nodes::Nodes;
 use gpushare_period::Period;
-use gpushare_slurm_text::sacct::Job;
+use gpushare_slurm_text::sacct::Row;
 use gpushare_slurm_text::version::Release;
 
 /// The limit saw all GPUs of the job, so no request is a cause.
 pub const NO_CAUSE: u32 = u32::MAX;
 
 /// A user's request.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize)]
 pub struct Cause {
     pub user: String,
     pub account: String,
     pub qos: String,
     pub partition: String,
+    #[serde(skip)]
     pub form: Form,
 }
 
@@ -82,7 +85,8 @@ impl<'l> Collector<'l> {
     }
 
     /// Takes one run of a job.
-    pub fn take(&mut self, job: &Job) {
+    pub fn take(&mut self, job: &Row) {
+        self.counts.read += 1;
         let (Some(start), false) = (job.start, job.is_elsewhere()) else { return };
         let (start, end) = (start.max(self.period.start), job.end.unwrap_or(u32::MAX).min(self.period.end));
         if start >= end {
@@ -108,13 +112,13 @@ impl<'l> Collector<'l> {
         if under.is_empty() {
             return;
         }
-        let held = self.nodes.held(job, self.limits);
+        let held = held::held(&mut self.nodes, job, self.limits);
         let limits = self.limits;
         let counted: Vec<_> = under
             .into_iter()
             .filter_map(|at| Some((at, limits.all.get(at)?)))
             .filter_map(|(at, limit)| {
-                Some((at, limit, *held.get(limit.gres_type)?)).filter(|(.., held)| held.most > 0)
+                Some((at, limit, *held.get(limit.gpu_type.as_str())?)).filter(|(.., held)| held.most > 0)
             })
             .collect();
         self.counts.by_nodes += u64::from(counted.iter().any(|(.., held)| held.by_nodes));
@@ -129,7 +133,7 @@ impl<'l> Collector<'l> {
                 Kind::PerUser => job.user,
                 Kind::PerAccount => job.account,
                 // Nothing is summed for such a limit, so jobs within it don't matter.
-                Kind::PerJob if held.most <= limit.count => continue,
+                Kind::PerJob if held.most <= limit.limit => continue,
                 Kind::PerJob => b"",
             };
             let series = self.series_of(at, subject);
@@ -145,7 +149,7 @@ impl<'l> Collector<'l> {
         index(self.series.insert_full(Series { limit, subject }).0)
     }
 
-    fn cause(&mut self, job: &Job) -> u32 {
+    fn cause(&mut self, job: &Row) -> u32 {
         let form = Form::of(job, self.release);
         let [user, account, qos, partition] = [job.user, job.account, job.qos, job.partition].map(text);
         index(self.causes.insert_full(Cause { user, account, qos, partition, form }).0)

@@ -4,7 +4,7 @@
 use gpushare_judge::past::{Asked, options};
 use gpushare_slurm_text::version::Release;
 
-use gpushare_slurm_text::sacct::{Job, gpus};
+use gpushare_slurm_text::sacct::{Row, gpus};
 
 /// A request, without what differs between users.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -33,7 +33,7 @@ const LONGEST: usize = 120;
 
 impl Form {
     /// The form of a job's request.
-    pub fn of(job: &Job, release: Release) -> Form {
+    pub fn of(job: &Row, release: Release) -> Form {
         match Form::on_line(job.line, release) {
             // The script may ask for GPUs too.
             Some(Form { mut options, .. })
@@ -84,7 +84,7 @@ impl Form {
 }
 
 /// `--gpus=…` with what Slurm counted; if it counted GPUs without a type, only those.
-fn counted(job: &Job) -> Vec<Asked> {
+fn counted(job: &Row) -> Vec<Asked> {
     let (mut all, mut typed, mut named) = (0_u32, 0_u32, Vec::new());
     for (gres_type, count) in gpus(job.asked) {
         match gres_type {
@@ -105,11 +105,12 @@ fn counted(job: &Job) -> Vec<Asked> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use gpushare_slurm_text::sacct::{self, Wanted};
 
     fn form(asked: &str, line: &str) -> (String, bool) {
         let record = format!("1@u@a@q@p@{asked}@gres/gpu=1@n@1@2@X@{line}");
         let mut found = None;
-        gpushare_slurm_text::sacct::read(&mut record.as_bytes(), b"@", |job| {
+        sacct::read(&mut record.as_bytes(), b"@", Wanted::Requests, |job| {
             found = Some(Form::of(job, Release(24, 11)));
         })
         .unwrap();

@@ -1,9 +1,9 @@
 //! `gpushare leaks`: from Slurm's accounting alone, when more GPUs of a type ran than a limit allows, through which
 //! requests, and what gpushare would have replied to them. It needs no other part of gpushare, and changes nothing.
 //!
-//! Read → sum → print: it reads jobs as a stream (`source`, `sacct`), keeps a few numbers of each (`collect`), sums
+//! Read → sum → print: it reads jobs as a stream, keeps a few numbers of each (`collect`), sums
 //! these over time (`sweep`), checks and prints them (`report`, `text`, `plot`). If accounting lacks a fact, it says so
-//! instead of guessing (`nodes`).
+//! instead of guessing (`held`).
 #![forbid(unsafe_code)]
 
 use std::path::PathBuf;
@@ -15,43 +15,38 @@ use gpushare::submit::policy::Policy;
 mod collect;
 mod error;
 mod form;
-mod history;
+mod held;
 mod limits;
-mod nodes;
 mod plot;
 mod report;
-mod source;
 mod sweep;
 mod text;
 
-use gpushare_history::usage;
-use gpushare_judge::past::Judge;
+use gpushare_history::nodes::Nodes;
+use gpushare_history::source::Cluster;
+use gpushare_history::{privacy, stream};
+use gpushare_judge::past::{Judge, Tables};
 use gpushare_period::Period;
-use gpushare_slurm_text::sacct;
-use gpushare_slurm_text::version::Release;
+use gpushare_period::span::Span;
+use gpushare_slurm_text::sacct::{Row, Wanted};
 use gpushare_terminal::{Answer, json, write_file};
 
 use collect::Collector;
 use error::LeaksError;
 use gpushare_machine::local;
 use limits::Limits;
-use nodes::Nodes;
 use report::Report;
-use source::Facts;
 
 /// The command line of `gpushare leaks`.
 #[derive(Args)]
 #[command(
     after_help = "Reads sacct, sacctmgr and scontrol, and changes nothing. Times: 2026-10-31, 2026-10-31T12:00, now,\n\
-                  now-30days. Exit status: 0 no limit was exceeded, 1 one was, 2 it can't tell."
+                  now-30days; by default the last 30 days. Exit status: 0 no limit was exceeded, 1 one was, 2 it \
+                  can't tell."
 )]
 pub struct Arguments {
-    /// From when [default: 30 days before the end]
-    #[arg(long, short = 'S', value_name = "TIME")]
-    start: Option<String>,
-    /// Until when [default: now]
-    #[arg(long, short = 'E', value_name = "TIME")]
-    end: Option<String>,
+    #[command(flatten)]
+    span: Span,
     /// The rules to check requests by [default: those in use, or the defaults]
     #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath)]
     conf: Option<PathBuf>,
@@ -87,17 +82,15 @@ enum Csv {
 /// # Errors
 /// There is no report; why.
 pub fn run(arguments: &Arguments) -> Result<Answer, LeaksError> {
-    let period =
-        Period::parse(arguments.start.as_deref(), arguments.end.as_deref(), gpushare_period::now(), DAYS)?;
+    let period = arguments.span.period(gpushare_period::now(), DAYS)?;
     let policy = local::policy(arguments.conf.as_deref())?;
-    let report = summed(&Facts::ask()?, period, policy, |show| history::read(period, show))?;
+    let cluster = Cluster::ask(privacy::OF_JOBS)?;
+    let mut tables = Tables::ask(None, &cluster.name)?;
+    tables.partitions = cluster.partitions.clone().into_bytes();
+    let report =
+        summed(cluster, &tables, period, policy, |day, show| Ok(stream::rows(Wanted::Requests, day, show)?))?;
     if let Some(path) = &arguments.plot {
-        let (svg, left) = plot::svg(&report).map_err(LeaksError::Plot)?;
-        write_file(path, &svg)?;
-        if left > 0 {
-            use std::io::Write;
-            let _ = writeln!(std::io::stderr(), "gpushare: the plot leaves out {left} more exceeded limits");
-        }
+        write_file(path, &plot::svg(&report).map_err(LeaksError::Plot)?)?;
     }
     let text = match arguments.csv {
         Some(Csv::Requests) => text::requests_csv(&report),
@@ -109,26 +102,33 @@ pub fn run(arguments: &Arguments) -> Result<Answer, LeaksError> {
 }
 
 fn summed(
-    facts: &Facts,
+    cluster: Cluster,
+    tables: &Tables,
     period: Period,
     policy: Policy,
-    read: impl FnOnce(&mut dyn FnMut(&sacct::Job)) -> Result<(u64, u64), LeaksError>,
+    mut ask: impl FnMut(Period, &mut dyn FnMut(&Row)) -> Result<u64, LeaksError>,
 ) -> Result<Report, LeaksError> {
-    let release = Release::parse(&facts.version)?;
-    let known = Rc::new(facts.tables.read());
+    let known = Rc::new(tables.read());
     let limits = Limits::of(&known);
-    let mut collector = Collector::new(&limits, Nodes::read(&facts.nodes), period, release);
-    let (read, unread) = read(&mut |job| collector.take(job))?;
+    let mut collector = Collector::new(&limits, Nodes::read(&cluster.nodes), period, cluster.release);
+    let unread = stream::days(period, |day| {
+        ask(day, &mut |row| {
+            if row.start.is_some_and(|start| stream::is_first(start, day, period)) {
+                collector.take(row);
+            }
+        })
+    })?;
     // Without limits, none was exceeded. Otherwise, no jobs are no proof.
     match limits.all.is_empty() {
-        false if read == 0 => return Err(LeaksError::NoJobs(period)),
+        false if collector.counts.read == 0 => return Err(LeaksError::NoJobs(period)),
         false if collector.counts.with_gpus == 0 && collector.counts.is_unrecorded => {
             return Err(LeaksError::NoGpus);
         }
         _ => {}
     }
-    let mut report = Report::of(facts, period, &limits, collector, read, &Judge::new(policy, release, known));
-    report.remarks.extend(usage::remark(unread));
+    let judge = Judge::new(policy, cluster.release, known);
+    let mut report = Report::of(cluster, period, &limits, collector, &judge);
+    report.remarks.extend(unread);
     Ok(report)
 }
 

@@ -7,72 +7,36 @@
 use std::collections::HashMap;
 use std::rc::Rc;
 
-use gpushare_slurm_text::{self as slurm_text, Kind};
-
 use gpushare_judge::past::Facts;
+use gpushare_slurm_text::{self as slurm_text, Association, Kind};
+use serde::Serialize;
 
 /// What limits sum over that are looked at.
 const SCOPES: [Kind; 4] = [Kind::Grp, Kind::PerJob, Kind::PerUser, Kind::PerAccount];
 
 /// A limit on a number of GPUs of a type.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Limit {
-    pub owner: Owner,
-    /// What it sums over.
-    pub scope: Kind,
-    /// An index in [`Limits::gres_types`].
-    pub gres_type: usize,
-    pub count: u32,
-}
-
-/// Who has a limit.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Owner {
-    Qos(String),
-    Account(String),
-    /// A user in an account, perhaps in only one partition.
-    User {
-        account: String,
-        user: String,
-        partition: String,
-    },
-}
-
-impl Owner {
-    pub fn kind(&self) -> &'static str {
-        match self {
-            Owner::Qos(_) => "qos",
-            Owner::Account(_) => "account",
-            Owner::User { .. } => "user",
-        }
-    }
-
+    /// `qos`, `account` or `user`.
+    pub owner_kind: &'static str,
     /// Such as `q1`, `lab`, `alice in lab` or `alice in lab, p`.
-    pub fn name(&self) -> String {
-        match self {
-            Owner::Qos(name) | Owner::Account(name) => name.clone(),
-            Owner::User { account, user, partition } if partition.is_empty() => {
-                format!("{user} in {account}")
-            }
-            Owner::User { account, user, partition } => format!("{user} in {account}, {partition}"),
-        }
-    }
+    pub owner: String,
+    /// The same for people.
+    #[serde(skip)]
+    pub whose: String,
+    pub field: &'static str,
+    /// What it sums over.
+    #[serde(skip)]
+    pub scope: Kind,
+    /// In lowercase.
+    pub gpu_type: String,
+    pub limit: u32,
 }
 
-impl std::fmt::Display for Owner {
-    fn fmt(&self, out: &mut std::fmt::Formatter) -> std::fmt::Result {
-        match self {
-            Owner::Qos(name) => write!(out, "QOS '{}'", name.escape_debug()),
-            Owner::Account(name) => write!(out, "account '{}'", name.escape_debug()),
-            Owner::User { account, user, partition } => {
-                write!(out, "user '{}' in account '{}'", user.escape_debug(), account.escape_debug())?;
-                if partition.is_empty() {
-                    Ok(())
-                } else {
-                    write!(out, ", partition '{}'", partition.escape_debug())
-                }
-            }
-        }
+impl Limit {
+    /// Such as `QOS 'q1', GrpTRES=gres/gpu:a40=4`.
+    pub fn name(&self) -> String {
+        format!("{}, {}=gres/gpu:{}={}", self.whose, self.field, self.gpu_type, self.limit)
     }
 }
 
@@ -94,16 +58,23 @@ impl Limits {
     pub fn of(facts: &Rc<Facts>) -> Limits {
         let mut limits = Limits { facts: Rc::clone(facts), ..Limits::default() };
         for qos in facts.qoses.iter().filter(|qos| !qos.is_relative) {
-            let added = limits.add(&Owner::Qos(qos.name.clone()), &qos.limits);
+            let whose = format!("QOS '{}'", qos.name.escape_debug());
+            let added = limits.add(("qos", &qos.name, &whose), &qos.limits);
             limits.of_qos.entry(low(&qos.name)).or_default().extend(added);
         }
         for (at, one) in facts.associations.all.iter().enumerate() {
-            let (account, user, partition) = (one.account.clone(), one.user.clone(), one.partition.clone());
-            let owner = match user.as_str() {
-                "" => Owner::Account(account),
-                _ => Owner::User { account, user, partition },
+            let Association { account, user, partition, .. } = one;
+            let whose = format!("account '{}'", account.escape_debug());
+            let of_user = |name: String| format!("user '{}' in {whose}{name}", user.escape_debug());
+            let (kind, name, whose) = match (user.as_str(), partition.as_str()) {
+                ("", _) => ("account", account.clone(), whose),
+                (_, "") => ("user", format!("{user} in {account}"), of_user(String::new())),
+                _ => {
+                    let of = format!(", partition '{}'", partition.escape_debug());
+                    ("user", format!("{user} in {account}, {partition}"), of_user(of))
+                }
             };
-            let added = limits.add(&owner, &one.tested());
+            let added = limits.add((kind, &name, &whose), &one.tested());
             limits.of_association.insert(at, added.collect());
         }
         limits
@@ -114,19 +85,22 @@ impl Limits {
         slurm_text::limits::not_judged(&self.facts.qoses)
     }
 
-    /// Adds an owner's; their places.
-    fn add(&mut self, owner: &Owner, limits: &slurm_text::Limits) -> std::ops::Range<usize> {
+    /// Adds an owner's, of this kind, name and name for people; their places.
+    fn add(
+        &mut self,
+        (owner_kind, owner, whose): (&'static str, &str, &str),
+        limits: &slurm_text::Limits,
+    ) -> std::ops::Range<usize> {
         let before = self.all.len();
         for scope in SCOPES {
             for (tres, count) in limits.of(scope).iter() {
-                let Some(gres_type) = tres.strip_prefix("gres/gpu:") else { continue };
-                let Ok(count) = count.try_into() else { continue };
-                let known = self.gres_types.iter().position(|known| known == gres_type);
-                let gres_type = known.unwrap_or_else(|| {
-                    self.gres_types.push(gres_type.to_owned());
-                    self.gres_types.len() - 1
-                });
-                self.all.push(Limit { owner: owner.clone(), scope, gres_type, count });
+                let Some(gpu_type) = tres.strip_prefix("gres/gpu:").map(str::to_owned) else { continue };
+                let Ok(limit) = count.try_into() else { continue };
+                if !self.gres_types.contains(&gpu_type) {
+                    self.gres_types.push(gpu_type.clone());
+                }
+                let (owner, whose, field) = (owner.to_owned(), whose.to_owned(), scope.column());
+                self.all.push(Limit { owner_kind, owner, whose, field, scope, gpu_type, limit });
             }
         }
         before..self.all.len()
@@ -183,15 +157,7 @@ pub mod tests {
                 .into_iter()
                 .filter_map(|at| limits.all.get(at));
             found
-                .map(|one| {
-                    format!(
-                        "{} {} {}={}",
-                        one.owner,
-                        one.scope.column(),
-                        limits.gres_types[one.gres_type],
-                        one.count
-                    )
-                })
+                .map(|one| format!("{} {} {}={}", one.whose, one.field, one.gpu_type, one.limit))
                 .collect::<Vec<_>>()
         };
         let mine = ["QOS 'Q1' GrpTRES a40=4", "QOS 'Q1' MaxTRES a40=2", "QOS 'Q1' MaxTRESPU h100=1"];
@@ -209,7 +175,7 @@ pub mod tests {
     fn percentages_are_no_numbers_of_gpus() {
         let qoses = b"half|gres/gpu:a40=50||||||||||Relative||\nq|gres/gpu:a40=4||||||||||||\n".to_vec();
         let limits = Limits::of(&Rc::new(Tables { qoses, ..Tables::default() }.read()));
-        assert_eq!(limits.all.iter().map(|one| one.owner.name()).collect::<Vec<_>>(), ["q"]);
+        assert_eq!(limits.all.iter().map(|one| one.owner.as_str()).collect::<Vec<_>>(), ["q"]);
         assert!(limits.not_judged().unwrap().ends_with("aren't checked: half"));
     }
 }

@@ -10,9 +10,9 @@ use super::collect::{Cause, Collector, Counts, NO_CAUSE, Series};
 use gpushare_slurm_text::Kind;
 
 use super::limits::{Limit, Limits};
-use super::source::Facts;
 use super::sweep::{self, Hold, Interval, Over};
 use gpushare_history::hours::of as hours;
+use gpushare_history::source::Cluster;
 use gpushare_judge::past::{Judge, OptionError, Place, Told};
 use gpushare_period::{Period, exact};
 
@@ -35,15 +35,8 @@ pub struct Report {
 /// One limit.
 #[derive(Debug, Serialize)]
 pub struct OfLimit {
-    /// `qos`, `account` or `user`. The fields below name it: a user's limit has the account too, and the partition if
-    /// the limit is for only one.
-    pub owner_kind: &'static str,
-    pub owner: String,
-    #[serde(skip)]
-    pub whose: String,
-    pub field: &'static str,
-    pub gpu_type: String,
-    pub limit: u32,
+    #[serde(flatten)]
+    pub limit: Limit,
     pub exceeded: bool,
     /// GPU-hours that ran in the period without having been tested with this limit, whether it was exceeded or not.
     pub unseen_gpu_hours: f64,
@@ -62,7 +55,7 @@ pub struct Exceeded {
     /// The certain GPU-hours above the limit that were requested with their type: at that time another limit applied,
     /// or none.
     pub unexplained_gpu_hours: f64,
-    pub intervals: Vec<Time>,
+    pub intervals: Vec<Interval>,
     /// The requests that bypassed the limit and ran while it was exceeded, the largest first.
     pub requests: Vec<Asked>,
     /// For the plot: the maximum in each part of the period, for certain and at most. Empty for limits on single jobs.
@@ -82,21 +75,11 @@ pub struct Sums {
     pub worst: Option<Interval>,
 }
 
-/// A time during which a limit was exceeded.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Time {
-    pub start: String,
-    pub end: String,
-    pub most_held: u32,
-}
-
 /// One form of request of one user.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Asked {
-    pub user: String,
-    pub account: String,
-    pub qos: String,
-    pub partition: String,
+    #[serde(flatten)]
+    pub cause: Cause,
     pub request: String,
     /// Whether its options are those of the command line; otherwise accounting has only what Slurm counted.
     pub on_command_line: bool,
@@ -127,16 +110,21 @@ impl Sums {
 impl Report {
     /// Makes the report from what was collected.
     pub fn of(
-        facts: &Facts,
+        cluster: Cluster,
         period: Period,
         limits: &Limits,
         collected: Collector,
-        read: u64,
         judge: &Judge,
     ) -> Report {
         let Collector { series, causes, mut holds, counts, .. } = collected;
         holds.sort_unstable_by_key(|hold| hold.series);
-        let mut all: Vec<OfLimit> = limits.all.iter().map(|limit| of_limit(limit, limits)).collect();
+        let none = |limit: &Limit| OfLimit {
+            limit: limit.clone(),
+            exceeded: false,
+            unseen_gpu_hours: 0.0,
+            over: Vec::new(),
+        };
+        let mut all: Vec<OfLimit> = limits.all.iter().map(none).collect();
         let mut unseen = vec![0_u64; limits.all.len()];
         let mut told: Vec<Option<Result<Option<Told>, OptionError>>> = vec![None; causes.len()];
         for part in holds.chunk_by(|a, b| a.series == b.series) {
@@ -154,13 +142,13 @@ impl Report {
             *unseen += part.iter().map(sure).sum::<u64>();
             let alone = limit.scope == Kind::PerJob;
             let (certain, most) =
-                if alone { sweep::over_each(part, limit.count) } else { sweep::over(part, limit.count) };
+                if alone { sweep::over_each(part, limit.limit) } else { sweep::over(part, limit.limit) };
             if most.intervals.is_empty() {
                 continue;
             }
             of.exceeded |= !certain.intervals.is_empty();
             let inside = |hold: &Hold| match alone {
-                true if u32::from(hold.sure) <= limit.count => 0,
+                true if u32::from(hold.sure) <= limit.limit => 0,
                 true => u64::from(hold.end - hold.start),
                 false => certain.within(hold.start, hold.end),
             };
@@ -168,16 +156,15 @@ impl Report {
                 let said = told.get_mut(cause as usize);
                 request(causes.get_index(cause as usize)?, jobs, seconds, said?, judge)
             });
-            let time =
-                |one: &Interval| Time { start: exact(one.start), end: exact(one.end), most_held: one.held };
+            let asked = asked.flatten().collect();
             of.over.push(Exceeded {
                 of: subject.clone(),
                 at_most: (certain != Over { unexplained: certain.unexplained, ..most.clone() })
                     .then(|| Sums::of(&most)),
                 certain: Sums::of(&certain),
                 unexplained_gpu_hours: hours(certain.unexplained),
-                intervals: certain.intervals.iter().map(time).collect(),
-                requests: asked.flatten().collect(),
+                intervals: certain.intervals,
+                requests: asked,
                 columns: if alone { Vec::new() } else { sweep::columns(part, period) },
             });
         }
@@ -187,18 +174,14 @@ impl Report {
         }
         all.sort_by(|a, b| b.above().total_cmp(&a.above()));
         Report {
-            cluster: facts.cluster.clone(),
+            cluster: cluster.name,
             start: exact(period.start),
             end: exact(period.end),
             period,
-            jobs: read,
+            jobs: counts.read,
             jobs_with_gpus: counts.with_gpus,
             limits: all,
-            remarks: remarks(&counts)
-                .into_iter()
-                .chain(limits.not_judged())
-                .chain(facts.remarks.iter().cloned())
-                .collect(),
+            remarks: remarks(&counts).into_iter().chain(limits.not_judged()).chain(cluster.remarks).collect(),
         }
     }
 
@@ -212,30 +195,11 @@ impl OfLimit {
     fn above(&self) -> f64 {
         self.over.iter().map(Exceeded::above).sum()
     }
-
-    /// Such as `QOS 'q1': GrpTRES=gres/gpu:a40=4`.
-    pub fn name(&self) -> String {
-        format!("{}, {}=gres/gpu:{}={}", self.whose, self.field, self.gpu_type, self.limit)
-    }
 }
 
 impl Exceeded {
     fn above(&self) -> f64 {
         self.certain.gpu_hours_above
-    }
-}
-
-fn of_limit(limit: &Limit, limits: &Limits) -> OfLimit {
-    OfLimit {
-        owner_kind: limit.owner.kind(),
-        owner: limit.owner.name(),
-        whose: limit.owner.to_string(),
-        field: limit.scope.column(),
-        gpu_type: limits.gres_types.get(limit.gres_type).cloned().unwrap_or_default(),
-        limit: limit.count,
-        exceeded: false,
-        unseen_gpu_hours: 0.0,
-        over: Vec::new(),
     }
 }
 
@@ -267,22 +231,17 @@ fn request(
     said: &mut Option<Result<Option<Told>, OptionError>>,
     judge: &Judge,
 ) -> Option<Asked> {
-    let Cause { user, account, qos, partition, form } = cause.clone();
-    let said = said.get_or_insert_with(|| {
-        judge.told(Place { user: &user, account: &account, qos: &qos, partition: &partition }, &form.options)
-    });
+    let Cause { user, account, qos, partition, form } = cause;
+    let said = said.get_or_insert_with(|| judge.told(Place { user, account, qos, partition }, &form.options));
     let (number, command, told) = match said {
         Ok(None) => (None, None, None),
         Ok(Some(told)) => (Some(told.number), told.command.clone(), Some(told.text.clone())),
         Err(reason) => (None, None, Some(format!("can't be checked: {reason}"))),
     };
     Some(Asked {
-        user,
-        account,
-        qos,
-        partition,
         request: form.text(),
         on_command_line: form.on_line,
+        cause: cause.clone(),
         jobs,
         gpu_hours: hours(seconds),
         number,

@@ -1,6 +1,7 @@
 //! How many GPUs jobs held under a limit, over time: pure sums over the jobs' starts and ends.
 
-use gpushare_period::Period;
+use gpushare_period::{Period, exact};
+use serde::{Serialize, Serializer};
 
 /// How many parts the period has, each with the maximum held in it.
 const COLUMNS: usize = 900;
@@ -30,13 +31,21 @@ pub struct Sum {
 }
 
 /// A time during which the limit was exceeded without a break.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Interval {
+    #[serde(serialize_with = "exactly")]
     pub start: u32,
+    #[serde(serialize_with = "exactly")]
     pub end: u32,
     /// The maximum of GPUs held during it, and when that was first so.
+    #[serde(rename = "most_held")]
     pub held: u32,
+    #[serde(skip)]
     pub at: u32,
+}
+
+fn exactly<S: Serializer>(time: &u32, to: S) -> Result<S::Ok, S::Error> {
+    exact(*time).serialize(to)
 }
 
 /// By how much a limit was exceeded.
@@ -124,16 +133,12 @@ pub fn over(holds: &[Hold], limit: u32) -> (Over, Over) {
 /// The same for a limit that tests each job separately: one interval for each job.
 pub fn over_each(holds: &[Hold], limit: u32) -> (Over, Over) {
     let (mut sure, mut most) = (Over::default(), Over::default());
-    for hold in holds {
-        let of = |over: &mut Over, held: u16, unseen: u16| {
-            let mut one = Over::default();
-            one.add((hold.start, hold.end), held.into(), limit, unseen.into());
-            over.above += one.above;
-            over.unexplained += one.unexplained;
-            over.intervals.extend(one.intervals);
-        };
-        of(&mut sure, hold.sure, hold.unseen.min(hold.sure));
-        of(&mut most, hold.most, u16::MAX);
+    for one in holds.chunks(1).map(|one| over(one, limit)) {
+        for (all, one) in [(&mut sure, one.0), (&mut most, one.1)] {
+            all.above += one.above;
+            all.unexplained += one.unexplained;
+            all.intervals.extend(one.intervals);
+        }
     }
     for over in [&mut sure, &mut most] {
         over.intervals.sort_unstable_by_key(|one| (one.start, one.end));

@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 
+use super::limits::Limit;
 use super::report::{Asked, Exceeded, OfLimit, Report, Sums};
 use gpushare_history::hours::text as number;
 use gpushare_period::second;
@@ -24,11 +25,13 @@ pub fn lines(report: &Report) -> String {
     };
     for limit in &report.limits {
         for over in limit.over.iter().take(SHOWN) {
-            out += &exceeded(limit, over);
+            out += &exceeded(&limit.limit, over);
         }
         match limit.over.len().saturating_sub(SHOWN) {
             0 => {}
-            more => out += &format!("\n{}: and {more} more, in --csv and --json\n", clean(&limit.name())),
+            more => {
+                out += &format!("\n{}: and {more} more, in --csv and --json\n", clean(&limit.limit.name()))
+            }
         }
     }
     let kept: Vec<&OfLimit> = report.limits.iter().filter(|one| one.over.is_empty()).collect();
@@ -40,12 +43,12 @@ pub fn lines(report: &Report) -> String {
             hours if hours > 0.0 => format!("  (Slurm did not count {} GPU-hours against it)", number(hours)),
             _ => String::new(),
         };
-        out += &format!("  {}{unseen}\n", clean(&limit.name()));
+        out += &format!("  {}{unseen}\n", clean(&limit.limit.name()));
     }
     out + "\n" + &notes(&report.remarks)
 }
 
-fn exceeded(limit: &OfLimit, over: &Exceeded) -> String {
+fn exceeded(limit: &Limit, over: &Exceeded) -> String {
     let whose = if limit.field == "MaxTRESPU" { "user" } else { "account" };
     let of = over.of.as_ref().map(|name| format!(", {whose} '{name}'")).unwrap_or_default();
     let mut out = format!("\n{}\n", clean(&format!("{}{of}", limit.name())));
@@ -96,7 +99,7 @@ fn row(asked: &Asked) -> Vec<String> {
         (None, _, Some(reason)) => reason.clone(),
         (None, _, None) => "not refused".to_owned(),
     };
-    vec![asked.user.clone(), asked.jobs.to_string(), number(asked.gpu_hours), request, told]
+    vec![asked.cause.user.clone(), asked.jobs.to_string(), number(asked.gpu_hours), request, told]
 }
 
 /// One line for each request.
@@ -115,11 +118,8 @@ pub fn times_csv(report: &Report) -> String {
 /// A line: the limit, who exceeded it, and one request or time.
 #[derive(Serialize)]
 struct Row<'r, T> {
-    owner_kind: &'r str,
-    owner: &'r str,
-    field: &'r str,
-    gpu_type: &'r str,
-    limit: u32,
+    #[serde(flatten)]
+    limit: &'r Limit,
     of: Option<&'r str>,
     #[serde(flatten)]
     one: &'r T,
@@ -127,13 +127,10 @@ struct Row<'r, T> {
 
 fn each<T: Serialize>(report: &Report, head: &str, all: impl Fn(&Exceeded) -> &[T]) -> String {
     let mut rows = Vec::new();
-    for (limit, over) in
-        report.limits.iter().flat_map(|limit| limit.over.iter().map(move |over| (limit, over)))
-    {
-        let OfLimit { owner_kind, owner, field, gpu_type, limit, .. } = limit;
-        let of = over.of.as_deref();
-        let row = |one| Row { owner_kind, owner, field, gpu_type, limit: *limit, of, one };
-        rows.extend(all(over).iter().map(row));
+    for OfLimit { limit, over, .. } in &report.limits {
+        for over in over {
+            rows.extend(all(over).iter().map(|one| Row { limit, of: over.of.as_deref(), one }));
+        }
     }
     csv::of(head, rows.into_iter())
 }

@@ -2,9 +2,10 @@
 
 use jiff::civil::{DateTime, Time};
 use jiff::tz::TimeZone;
-use jiff::{Span, Timestamp};
+use jiff::{Timestamp, ToSpan};
 
-use super::{Period, PeriodError, moment};
+use crate::Period;
+use crate::span::{PeriodError, Span, moment, seconds};
 
 gpushare::errors! {
     /// Why a text isn't a month or a period of full hours.
@@ -24,13 +25,8 @@ gpushare::errors! {
 ///
 /// # Errors
 /// One of them is no month or no full hour, or the start is not before the end.
-pub fn parse(
-    month: Option<&str>,
-    start: Option<&str>,
-    end: Option<&str>,
-    now: u32,
-) -> Result<Period, HoursError> {
-    parsed(month, start, end, now, &TimeZone::system())
+pub fn parse(month: Option<&str>, span: &Span, now: u32) -> Result<Period, HoursError> {
+    parsed(month, span.start.as_deref(), span.end.as_deref(), now, &TimeZone::system())
 }
 
 fn parsed(
@@ -54,7 +50,7 @@ fn parsed(
             let bad = || HoursError::NoMonth(text.to_owned());
             let of_month = |text: &str| DateTime::strptime("%Y-%m-%d", format!("{text}-01")).ok();
             let first = of_month(text).ok_or_else(bad)?;
-            let next = first.checked_add(Span::new().months(1)).map_err(|_| bad())?;
+            let next = first.checked_add(1.month()).map_err(|_| bad())?;
             (seconds(first, zone).ok_or_else(bad)?, seconds(next, zone).ok_or_else(bad)?)
         }
         None => {
@@ -85,10 +81,6 @@ fn zoned(time: u32, zone: &TimeZone) -> jiff::Zoned {
 fn past_hour(time: u32, zone: &TimeZone) -> u32 {
     let at = zoned(time, zone);
     u32::from(at.minute().unsigned_abs()) * 60 + u32::from(at.second().unsigned_abs())
-}
-
-fn seconds(civil: DateTime, zone: &TimeZone) -> Option<u32> {
-    u32::try_from(civil.to_zoned(zone.clone()).ok()?.timestamp().as_second()).ok()
 }
 
 #[cfg(test)]

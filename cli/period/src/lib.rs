@@ -2,11 +2,11 @@
 //! or that of TZ.
 #![forbid(unsafe_code)]
 
-use jiff::civil::DateTime;
+use jiff::Timestamp;
 use jiff::tz::TimeZone;
-use jiff::{Span, Timestamp};
 
 pub mod hours;
+pub mod span;
 
 /// Seconds since 1970; the end is excluded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -17,34 +17,7 @@ pub struct Period {
     pub end: u32,
 }
 
-gpushare::errors! {
-    /// Why a text isn't a time or a period.
-    #[derive(Debug, PartialEq, Eq)]
-    pub enum PeriodError {
-        NoTime(text: String) =>
-            "'{}' is not a time; write 2026-10-31, 2026-10-31T12:00, now or now-30days", text.escape_debug();
-        Empty(period: Period) =>
-            "--start, {}, is not before --end, {}", text(period.start), text(period.end);
-    }
-}
-
 impl Period {
-    /// Parses a period. By default it ends now, and starts `days` days before the end.
-    ///
-    /// # Errors
-    /// One of the two isn't a time, or the start is not before the end.
-    pub fn parse(start: Option<&str>, end: Option<&str>, now: u32, days: u32) -> Result<Period, PeriodError> {
-        let zone = TimeZone::system();
-        let end = end.map_or(Ok(now), |text| moment(text, now, &zone))?;
-        let before = || moment(&format!("now-{days}days"), end, &zone);
-        let start = start.map_or_else(before, |text| moment(text, now, &zone))?;
-        let period = Period { start, end: end.min(now) };
-        if period.start >= period.end {
-            return Err(PeriodError::Empty(period));
-        }
-        Ok(period)
-    }
-
     /// How long it is.
     pub fn seconds(self) -> u32 {
         self.end.saturating_sub(self.start)
@@ -67,30 +40,6 @@ impl std::fmt::Display for Period {
 /// The current time.
 pub fn now() -> u32 {
     u32::try_from(Timestamp::now().as_second()).unwrap_or(u32::MAX)
-}
-
-/// Parses `2026-10-31`, `2026-10-31T12:00`, `now`, `now-30days`.
-fn moment(text: &str, now: u32, zone: &TimeZone) -> Result<u32, PeriodError> {
-    let bad = || PeriodError::NoTime(text.to_owned());
-    let now = Timestamp::from_second(now.into()).map_err(|_| bad())?;
-    let found = if text == "now" {
-        now
-    } else if let Some(back) = text.strip_prefix("now-") {
-        let at = back.find(|c: char| !c.is_ascii_digit()).ok_or_else(bad)?;
-        let (number, unit) = back.split_at(at);
-        let number: i64 = number.parse().ok().filter(|number| *number < 100_000).ok_or_else(bad)?;
-        let span = match unit {
-            "hours" | "hour" => Span::new().hours(number),
-            "days" | "day" => Span::new().days(number),
-            "weeks" | "week" => Span::new().weeks(number),
-            _ => return Err(bad()),
-        };
-        now.to_zoned(zone.clone()).checked_sub(span).map_err(|_| bad())?.timestamp()
-    } else {
-        let civil: DateTime = text.parse().map_err(|_| bad())?;
-        civil.to_zoned(zone.clone()).map_err(|_| bad())?.timestamp()
-    };
-    u32::try_from(found.as_second()).map_err(|_| bad())
 }
 
 /// `2026-10-31 12:00`, for people.
@@ -121,52 +70,4 @@ pub fn zone(time: u32) -> String {
 fn written(time: u32, format: &str) -> String {
     let time = Timestamp::from_second(time.into()).unwrap_or_default();
     time.to_zoned(TimeZone::system()).strftime(format).to_string()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Sunday, 25 October 2026, 12:00 UTC: the clocks went back that night.
-    const NOON: u32 = 1_792_929_600;
-
-    #[test]
-    fn moments_are_read_in_the_zone_of_the_cluster() {
-        let berlin = TimeZone::posix("CET-1CEST,M3.5.0,M10.5.0/3").unwrap();
-        for (text, expected) in [
-            ("now", Some(NOON)),
-            ("2026-10-25T13:00", Some(NOON)),
-            ("2026-10-25", Some(NOON - 14 * 3600)),
-            ("2026-10-26", Some(NOON + 11 * 3600)),
-            ("now-1days", Some(NOON - 25 * 3600)),
-            ("now-24hours", Some(NOON - 24 * 3600)),
-            ("now-2weeks", Some(NOON - 14 * 86_400 - 3600)),
-            ("now-", None),
-            ("now-5", None),
-            ("now-5years", None),
-            ("yesterday", None),
-            ("10/25/26", None),
-            ("1960-01-01", None),
-            ("", None),
-        ] {
-            assert_eq!(moment(text, NOON, &berlin).ok(), expected, "{text}");
-        }
-    }
-
-    #[test]
-    fn a_period_ends_before_the_future_and_has_days() {
-        let whole = Period::parse(Some("now-3days"), Some("2099-01-01"), NOON, 30).unwrap();
-        assert_eq!(whole.end, NOON);
-        let days: Vec<Period> = whole.days().collect();
-        assert!(
-            days.len() >= 3 && days.first().unwrap().start == whole.start && days.last().unwrap().end == NOON
-        );
-        assert!(days.windows(2).all(|pair| pair[0].end == pair[1].start));
-        assert!(
-            Period::parse(Some("now"), Some("now"), NOON, 30)
-                .unwrap_err()
-                .to_string()
-                .contains("is not before")
-        );
-    }
 }

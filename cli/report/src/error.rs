@@ -1,20 +1,16 @@
 //! Why there is no report.
 
-use gpushare_history::privacy::PrivacyError;
-use gpushare_history::usage::UsageError;
+use gpushare_history::HistoryError;
 use gpushare_period::hours::HoursError;
 use gpushare_plot::PlotError;
 use gpushare_qos::ReadError;
 use gpushare_slurm_run::ProgramError;
-use gpushare_slurm_run::file::NoSettings;
-use gpushare_slurm_text::version::ReleaseError;
 use gpushare_terminal::FileError;
 
 gpushare::errors! {
     /// What can't be read, is incomplete, or can't be drawn.
     #[derive(Debug)]
     pub enum ReportError {
-        NoSreport(error: ProgramError) => "{error}; run it where Slurm's commands are";
         NoQos(name: String) => "--qos '{}': the database has no such QOS", name.escape_debug();
         NoAccount(name: String, cluster: String) =>
             "--account '{}': cluster {cluster} has no such account", name.escape_debug();
@@ -25,7 +21,6 @@ gpushare::errors! {
         Log(why: String) => "--log: {why}";
         Plot(error: PlotError) => "the plot: {error}";
     } from {
-        Usage(UsageError), Program(ProgramError), Period(HoursError), Release(ReleaseError), Read(ReadError),
-        File(FileError), Privacy(PrivacyError), Settings(NoSettings)
+        History(HistoryError), Program(ProgramError), Period(HoursError), Read(ReadError), File(FileError)
     }
 }

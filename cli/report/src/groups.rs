@@ -54,7 +54,7 @@ impl Database {
     ///
     /// # Errors
     /// It doesn't answer, or its answer can't be read.
-    pub fn ask(cluster: &str) -> Result<Database, ReportError> {
+    pub fn ask(cluster: &str, partitions: &str) -> Result<Database, ReportError> {
         let asked = state::ask_qoses();
         let asked: Vec<&str> = asked.iter().map(String::as_str).collect();
         let of = format!("cluster={cluster}");
@@ -64,10 +64,7 @@ impl Database {
             qoses: state::qoses(&run::text("sacctmgr", &asked)?)?,
             associations: associations?,
             ever: ever?,
-            // The database answers without slurmctld too.
-            of_partitions: run::question(partition::PARTITIONS, &[])
-                .map(|text| partition::read(&text).into_iter().filter_map(|one| one.own).collect())
-                .unwrap_or_default(),
+            of_partitions: partition::read(partitions).into_iter().filter_map(|one| one.own).collect(),
         })
     }
 

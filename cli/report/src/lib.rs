@@ -5,19 +5,19 @@
 //! slurmdbd does, `report` compares the result with sreport's and names every difference, `text` and `page` print it.
 #![forbid(unsafe_code)]
 
-use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::path::PathBuf;
 
 use clap::{Args, ValueHint};
-use gpushare_history::usage::{self, NO_STEPS, Row, USED};
+use gpushare_history::source::Cluster;
 use gpushare_history::{privacy, stream};
+use gpushare_period::span::Span;
 use gpushare_period::{Period, hours};
-use gpushare_slurm_run::file::ConfFile;
-use gpushare_slurm_run::{self as slurm, ProgramError, run as programs};
-use gpushare_slurm_text::version::Release;
-use gpushare_slurm_text::{Settings, sreport, tres};
-use gpushare_terminal::{Answer, json, write_file};
+use gpushare_slurm_run::run as programs;
+use gpushare_slurm_text::sacct::{Row, Wanted};
+use gpushare_slurm_text::{sreport, tres};
+use gpushare_terminal::format::Format;
+use gpushare_terminal::{Answer, write_file};
 
 mod error;
 mod groups;
@@ -28,23 +28,19 @@ mod text;
 
 use error::ReportError;
 use groups::{ANY, Database, Group};
-use report::{More, Report, Told};
+use report::{Account, Gpus, More, Refused, Report, Reserved, Told};
 use sum::Summer;
 
 /// The command line of `gpushare report`.
 #[derive(Args)]
 #[command(
     after_help = "Reads sacct, sreport, sacctmgr and scontrol, and changes nothing. Without --qos and --account: all \
-                  groups, and the cluster. Times: 2026-10-31,\n2026-10-31T12:00, now, now-30days, in full hours. Exit \
-                  status: 0, or 2 if it can't tell."
+                  groups, and the cluster. Times: 2026-10-31,\n2026-10-31T12:00, now, now-30days, in full hours; by \
+                  default this month. Exit status: 0, or 2 if it can't tell."
 )]
 pub struct Arguments {
-    /// From when [default: the first of the month of the end]
-    #[arg(long, short = 'S', value_name = "TIME")]
-    start: Option<String>,
-    /// Until when [default: the last full hour]
-    #[arg(long, short = 'E', value_name = "TIME")]
-    end: Option<String>,
+    #[command(flatten)]
+    span: Span,
     /// A month, such as 2026-10 [default: this month]
     #[arg(long, value_name = "YYYY-MM", conflicts_with_all = ["start", "end"])]
     month: Option<String>,
@@ -60,39 +56,28 @@ pub struct Arguments {
     /// Write a page with plots
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     html: Option<PathBuf>,
-    /// Print JSON
-    #[arg(long, conflicts_with = "csv")]
-    json: bool,
-    /// Print CSV: a line for each group and GPU type
-    #[arg(long)]
-    csv: bool,
+    #[command(flatten)]
+    format: Format,
 }
 
-/// How many requests of each account and QOS were refused, and what the logs may leave out.
-type Refused = (Vec<(String, String, u64)>, Vec<String>);
-
-/// The report. `refused` reads logs.
+/// The report. `refused` reads logs, and says what these may leave out.
 ///
 /// # Errors
 /// There is no report; why.
 pub fn run<E: Display>(
     arguments: &Arguments,
-    refused: impl FnOnce(&[PathBuf], Period) -> Result<Refused, E>,
+    refused: impl FnOnce(&[PathBuf], Period) -> Result<(Refused, Vec<String>), E>,
 ) -> Result<Answer, ReportError> {
-    let Arguments { start, end, month, .. } = arguments;
-    let period = hours::parse(month.as_deref(), start.as_deref(), end.as_deref(), gpushare_period::now())?;
-    let version = programs::ask("sreport", &["--version"]).map_err(|error| match error {
-        ProgramError::Start(..) => ReportError::NoSreport(error),
-        error => error.into(),
-    })?;
+    let period = hours::parse(arguments.month.as_deref(), &arguments.span, gpushare_period::now())?;
+    let asked = Cluster::ask(privacy::WITH_SUMS)?;
     let mut remarks = vec![
         "owned: the limits in Slurm's database now; it doesn't keep earlier ones. Borrowed: what a group used beyond \
          that"
             .to_owned(),
     ];
-    remarks.extend(privacy::of_this_user(Release::parse(&version)?, &privacy::WITH_SUMS)?);
-    let cluster = cluster()?;
-    let database = Database::ask(&cluster)?;
+    remarks.extend(asked.remarks);
+    let cluster = asked.name;
+    let database = Database::ask(&cluster, &asked.partitions)?;
     let is_of_some = !(arguments.qos.is_empty() && arguments.account.is_empty());
     let groups = match is_of_some {
         true => database.named(&arguments.qos, &arguments.account, &cluster)?,
@@ -122,27 +107,14 @@ pub fn run<E: Display>(
     let types = types()?;
     let told = told(&types, period, &mut remarks)?;
     let more = More { cluster, period, is_of_some, refused, remarks };
-    let report = summed(&database, &groups, &types, &told, more, ask)?;
+    let report = summed(&database, &groups, &types, told, more, |day, show| {
+        Ok(stream::rows(Wanted::Jobs, day, show)?)
+    })?;
     if let Some(path) = &arguments.html {
         let page = page::html(&report, is_of_some).map_err(ReportError::Plot)?;
         write_file(path, &page)?;
     }
-    Ok(Answer::from(if arguments.csv {
-        text::csv(&report)
-    } else if arguments.json {
-        json::text(&report)
-    } else {
-        text::lines(&report)
-    }))
-}
-
-/// The cluster's name: slurmctld knows it, also without a slurm.conf here.
-fn cluster() -> Result<String, ReportError> {
-    let settings = match slurm::ask("scontrol", &["show", "config"]) {
-        Ok(text) => Settings::parse(&text),
-        Err(asked) => ConfFile::instead(&slurm::conf(), asked)?.settings(),
-    };
-    Ok(settings.get("ClusterName").to_owned())
+    Ok(Answer::from(arguments.format.text(&report, text::lines, text::csv)))
 }
 
 /// The GPU types that accounting has.
@@ -169,29 +141,28 @@ fn told(types: &[String], period: Period, remarks: &mut Vec<String>) -> Result<T
     let text = ask(sreport::of_accounts(&tres, start, end))?;
     let accounts = sreport::accounts(&text).map_err(unreadable)?;
     let name = |tres: &str| tres.strip_prefix("gres/gpu:").unwrap_or(ANY).to_owned();
-    let accounts = accounts
-        .into_iter()
-        .filter(|(.., used)| *used > 0)
-        .map(|(account, user, tres, used)| (account.to_owned(), user.to_owned(), name(tres), used));
+    let account = |(account, user, tres, used): (&str, &str, &str, u64)| Account {
+        account: account.to_owned(),
+        user: Some(user.to_owned()).filter(|user| !user.is_empty()),
+        gpu_type: name(tres),
+        used,
+    };
     // With PrivateData=reservations in slurmdbd.conf, only administrators get an answer.
     let asked = ask(sreport::of_reservations(&tres, start, end));
     let untold = |error| format!("can't tell reservations' idle GPUs, which sreport counts as used: {error}");
     remarks.extend(asked.as_ref().err().map(untold));
     let text = asked.unwrap_or_default();
     let reserved = sreport::reservations(&text).map_err(unreadable)?.into_iter();
-    let reserved = reserved.filter(|(.., idle)| *idle > 0).map(|(reservation, tres, idle)| {
-        report::Reserved { reservation: reservation.to_owned(), gpu_type: name(tres), idle }
+    let reserved = reserved.filter(|(.., idle)| *idle > 0).map(|(reservation, tres, idle)| Reserved {
+        reservation: reservation.to_owned(),
+        gpu_type: name(tres),
+        idle,
     });
     Ok(Told {
         reserved: reserved.collect(),
-        accounts: accounts.collect(),
-        gpus: gpus.into_iter().map(|(tres, used)| (name(&tres), used)).collect(),
+        accounts: accounts.into_iter().map(account).collect(),
+        gpus: gpus.into_iter().map(|(tres, used)| Gpus { gpu_type: name(&tres), used }).collect(),
     })
-}
-
-/// Runs sacct once.
-fn ask(day: Period, show: &mut dyn FnMut(&Row)) -> Result<u64, ReportError> {
-    stream::read(USED, &[NO_STEPS], day, |output| Ok(usage::read(output, show)?))
 }
 
 /// Sums what `ask` shows of each day.
@@ -199,24 +170,20 @@ fn summed(
     database: &Database,
     groups: &[Group],
     types: &[String],
-    told: &Told,
+    told: Told,
     more: More,
     mut ask: impl FnMut(Period, &mut dyn FnMut(&Row)) -> Result<u64, ReportError>,
 ) -> Result<Report, ReportError> {
-    let gpus: BTreeMap<String, u64> =
-        told.gpus.iter().map(|(name, used)| (name.clone(), used.count)).collect();
-    let mut summer = Summer::new(database, groups, types, &gpus, more.period);
-    let unread = stream::days(more.period, |day, seen| {
+    let gpus = told.gpus.iter().map(|one| (one.gpu_type.clone(), one.used.count)).collect();
+    let mut summer = Summer::new(database, groups, types, gpus, more.period);
+    let unread = stream::days(more.period, |day| {
         summer.day(day);
-        let unread = ask(day, &mut |row| {
-            seen(summer.read);
-            summer.take(row);
-        })?;
+        let unread = ask(day, &mut |row| summer.take(row))?;
         summer.close();
         Ok::<u64, ReportError>(unread)
     })?;
-    let mut report = report::of(&summer, database, groups, types, told, more);
-    report.remarks.extend(usage::remark(unread));
+    let mut report = report::of(&summer, told, more);
+    report.remarks.extend(unread);
     Ok(report)
 }
 

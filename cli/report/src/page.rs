@@ -88,8 +88,9 @@ pub fn html(report: &Report, is_of_some: bool) -> Result<String, PlotError> {
 /// The report in a sentence.
 fn summary(report: &Report) -> String {
     if let Some(all) = report.gpus.iter().find(|one| one.gpu_type == ANY) {
-        let percent = percent(all.allocated, all.reported, 1);
-        let [allocated, reported] = [all.allocated, all.reported].map(text::hours);
+        let (allocated, reported) = (all.used.allocated, all.used.reported);
+        let percent = percent(allocated, reported, 1);
+        let [allocated, reported] = [allocated, reported].map(text::hours);
         return format!(
             "{allocated} of {reported} GPU-hours, {percent}, were allocated. {} jobs started.",
             report.jobs
@@ -239,7 +240,7 @@ fn cluster_plot(report: &Report) -> Result<String, PlotError> {
         let untyped = sums.last().copied().unwrap_or(0).saturating_sub(typed.clone().sum());
         stacked(report.period, at, typed.zip(colors()).chain([(untyped, REST)]))
     });
-    let all = report.gpus.iter().find(|one| one.gpu_type == ANY).map_or(0, |one| one.gpus);
+    let all = report.gpus.iter().find(|one| one.gpu_type == ANY).map_or(0, |one| one.used.count);
     let keys = report.types.iter().take(types).zip(colors()).map(|(name, of)| {
         format!("<span><i style=\"background:{}\"></i>{}</span>", color(of), escaped(name))
     });

@@ -6,8 +6,8 @@ use gpushare_period::{Period, exact};
 use gpushare_slurm_text::sreport;
 use serde::Serialize;
 
-use super::groups::{ANY, Database, Group, Of};
-use super::sum::{OfGroup, Summer, Sums};
+use super::groups::{ANY, Group, Of};
+use super::sum::{OfGroup, Place, Summer, Sums};
 
 /// How a type that accounting doesn't have is named.
 pub const UNKNOWN: &str = "unknown";
@@ -43,16 +43,11 @@ pub struct Report {
 }
 
 /// The cluster's GPUs of a type, as sreport's Utilization has them.
-#[derive(Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Gpus {
     pub gpu_type: String,
-    pub gpus: u64,
-    pub allocated: u64,
-    pub down: u64,
-    pub planned_down: u64,
-    pub planned: u64,
-    pub idle: u64,
-    pub reported: u64,
+    #[serde(flatten)]
+    pub used: sreport::Used,
 }
 
 #[derive(Debug, Serialize)]
@@ -76,7 +71,7 @@ pub struct OneGroup {
 }
 
 /// A group's GPUs of a type.
-#[derive(Debug, PartialEq, Eq, Serialize)]
+#[derive(Debug, Default, PartialEq, Eq, Serialize)]
 pub struct OfType {
     pub gpu_type: String,
     pub owned_gpus: u64,
@@ -130,10 +125,12 @@ pub struct Reserved {
 #[derive(Debug, Default)]
 pub struct Told {
     pub reserved: Vec<Reserved>,
-    pub gpus: Vec<(String, sreport::Used)>,
-    /// Account, user, type, GPU-seconds.
-    pub accounts: Vec<(String, String, String, u64)>,
+    pub gpus: Vec<Gpus>,
+    pub accounts: Vec<Account>,
 }
+
+/// How many requests of each account and QOS were refused.
+pub type Refused = Vec<(String, String, u64)>;
 
 /// What else the report has.
 #[derive(Debug, Default)]
@@ -142,145 +139,158 @@ pub struct More {
     pub period: Period,
     /// Whether it is on groups that were named.
     pub is_of_some: bool,
-    /// Account, QOS and how many of its requests were refused.
-    pub refused: Option<Vec<(String, String, u64)>>,
+    pub refused: Option<Refused>,
     pub remarks: Vec<String>,
 }
 
-pub fn of(
-    summer: &Summer,
-    database: &Database,
-    groups: &[Group],
-    types: &[String],
-    told: &Told,
-    more: More,
-) -> Report {
+pub fn of(summer: &Summer, told: Told, more: More) -> Report {
     let More { cluster, period, is_of_some, refused, remarks } = more;
-    let named = names(types);
-    let name = |at: usize| named.get(at).cloned().unwrap_or_default();
-    let within =
-        |account: &str, group: &Group| group.of == Of::Account && database.is_within(account, &group.name);
-    let shown = |account: &str| !is_of_some || groups.iter().any(|group| within(account, group));
-    let accounts = told.accounts.iter().filter(|(account, user, _, used)| {
-        // Of a group its users, of all groups none.
-        shown(account) && *used > 0 && (is_of_some != user.is_empty())
-    });
-    let accounts = accounts.map(|(account, user, gpu_type, used)| Account {
-        account: account.clone(),
-        user: Some(user.clone()).filter(|user| !user.is_empty()),
-        gpu_type: gpu_type.clone(),
-        used: *used,
-    });
-    let accounts: Vec<Account> = accounts.collect();
-    let gpus = told.gpus.iter().filter(|_| !is_of_some).map(|(gpu_type, used)| Gpus {
-        gpu_type: gpu_type.clone(),
-        gpus: used.count,
-        allocated: used.allocated,
-        down: used.down,
-        planned_down: used.planned_down,
-        planned: used.planned,
-        idle: used.idle,
-        reported: used.reported,
-    });
-    let others = by_type(&summer.others)
-        .map(|(at, used)| (if at == types.len() { UNKNOWN.to_owned() } else { name(at) }, used));
-    let pairs = groups.iter().zip(&summer.of);
-    let is_compared = |account: &str, user: &str| match is_of_some {
-        true => pairs.clone().any(|(group, sums)| match group.of {
-            Of::Account => database.is_within(account, &group.name),
+    let groups = summer.groups;
+    let is_within = |account: &str, group: &Group| {
+        group.of == Of::Account && summer.database.is_within(account, &group.name)
+    };
+    let is_of_account = |account: &str| groups.iter().any(|group| is_within(account, group));
+    let is_compared = |account: &str, user: Option<&str>| match is_of_some {
+        true => {
             // Others may use the account under another QOS.
-            Of::Qos => {
-                summer.is_used_under(group, account)
-                    && (user.is_empty() || sums.users.keys().any(|(known, _)| known == user))
-            }
-        }),
+            is_of_account(account)
+                || summer.users.keys().any(|(place, known, _)| {
+                    let of_groups = |place: &&Place| place.account == account && !place.groups.is_empty();
+                    summer.places.get(*place).filter(of_groups).is_some()
+                        && user.is_none_or(|user| known == user)
+                })
+        }
         // The report on all groups names no users.
-        false => user.is_empty(),
+        false => user.is_none(),
     };
-    let one = |(group, sums): (&Group, &OfGroup)| {
-        group_of(group, sums, &named, period, is_of_some, refused.as_deref(), database)
-    };
-    Report {
+    let differences = differences(summer, &told, &is_compared);
+    let [started, of_groups] = summer.started;
+    let mut report = Report {
         start: exact(period.start),
         end: exact(period.end),
         period,
-        gpus: gpus.collect(),
-        groups: pairs.clone().map(one).collect(),
-        others: others.filter(|_| !is_of_some).collect(),
-        reserved: told.reserved.iter().filter(|_| !is_of_some).cloned().collect(),
-        differences: differences(summer, database, &named, told, &is_compared),
-        accounts,
-        jobs: if is_of_some {
-            summer.of.iter().map(|of| of.waits.len() as u64).sum()
-        } else {
-            summer.started
-        },
+        groups: (0..)
+            .zip(groups)
+            .map(|(at, group)| group_of(summer, at, group, is_of_some, &refused))
+            .collect(),
+        accounts: told.accounts,
+        differences,
         remarks,
-        columns: if is_of_some { Vec::new() } else { summer.columns.clone() },
-        types: named,
+        types: summer.types.clone(),
         cluster,
+        ..Report::default()
+    };
+    // Of a group its users, of all groups none.
+    report.accounts.retain(|one| {
+        one.used > 0 && is_of_some == one.user.is_some() && (!is_of_some || is_of_account(&one.account))
+    });
+    if is_of_some {
+        return Report { jobs: of_groups, ..report };
+    }
+    let is_nobodys = |place: &Place| {
+        !place.groups.iter().any(|at| groups.get(*at).is_some_and(|group| group.of == Of::Qos))
+    };
+    Report {
+        gpus: told.gpus,
+        others: by_type(summer, summed(summer, is_nobodys).values()).collect(),
+        reserved: told.reserved,
+        jobs: started,
+        columns: summer.columns.clone(),
+        ..report
     }
 }
 
-fn names(types: &[String]) -> Vec<String> {
-    types.iter().cloned().chain([ANY.to_owned()]).collect()
+/// GPU-seconds of each user by type, in these places.
+fn summed<'s>(summer: &'s Summer, is_wanted: impl Fn(&Place) -> bool) -> BTreeMap<&'s str, Vec<u64>> {
+    let mut found: BTreeMap<&str, Vec<u64>> = BTreeMap::new();
+    for ((place, user, at), used) in &summer.users {
+        if summer.places.get(*place).is_some_and(&is_wanted) {
+            let sums = found.entry(user).or_insert_with(|| vec![0; summer.types.len()]);
+            sums.get_mut(*at).into_iter().for_each(|sum| *sum += used);
+        }
+    }
+    found
 }
 
-/// The sum of each type, and with the last number that of GPUs without a type.
-fn by_type(sums: &[u64]) -> impl Iterator<Item = (usize, u64)> {
-    let (any, typed) = sums.split_last().map_or((0, sums), |(any, typed)| (*any, typed));
-    let untyped = any.saturating_sub(typed.iter().sum());
-    (0..).zip(typed.iter().copied().chain([untyped])).filter(|(_, sum)| *sum > 0)
+/// What these used of each type, and of [`UNKNOWN`] ones.
+fn by_type<'s>(
+    summer: &'s Summer,
+    all: impl Iterator<Item = &'s Vec<u64>>,
+) -> impl Iterator<Item = (String, u64)> {
+    let mut sums = vec![0; summer.types.len()];
+    all.for_each(|one| sums.iter_mut().zip(one).for_each(|(sum, used)| *sum += used));
+    let any = sums.pop().unwrap_or(0);
+    let untyped = any.saturating_sub(sums.iter().sum());
+    let names = summer.types.iter().take(sums.len()).cloned().chain([UNKNOWN.to_owned()]);
+    names.zip(sums.into_iter().chain([untyped])).filter(|(_, sum)| *sum > 0)
 }
 
 fn group_of(
+    summer: &Summer,
+    at: usize,
     group: &Group,
-    sums: &OfGroup,
-    names: &[String],
-    period: Period,
     with_users: bool,
-    refused: Option<&[(String, String, u64)]>,
-    database: &Database,
+    refused: &Option<Refused>,
 ) -> OneGroup {
-    let any = names.len().saturating_sub(1);
+    let any = summer.any();
     let owns_any = group.owned.iter().any(|(gpu_type, _)| gpu_type == ANY);
-    let name = |at: usize| names.get(at).cloned().unwrap_or_default();
-    let rows = (0..).zip(&sums.types).filter(|(at, _)| (*at == any) == owns_any).map(|(at, sums)| {
-        let of_type = |(gpu_type, _): &&(String, u64)| gpu_type.eq_ignore_ascii_case(&name(at));
+    let OfGroup { types, columns, mut waits, .. } = summer.of.get(at).cloned().unwrap_or_default();
+    let rows = (0..).zip(&types).zip(&summer.types).filter(|((at, _), _)| (*at == any) == owns_any);
+    let rows = rows.map(|((_, sums), name)| {
+        let of_type = |(gpu_type, _): &&(String, u64)| gpu_type.eq_ignore_ascii_case(name);
         let owned_gpus = group.owned.iter().find(of_type).map_or(0, |(_, count)| *count);
-        let Sums { used, borrowed, lent, idle, .. } = *sums;
-        let owned = owned_gpus * u64::from(period.seconds());
-        OfType { gpu_type: name(at), owned_gpus, owned, used, borrowed, lent, idle }
+        let Sums { used, borrowed, lent, idle } = *sums;
+        let owned = owned_gpus * u64::from(summer.period.seconds());
+        OfType { gpu_type: name.clone(), owned_gpus, owned, used, borrowed, lent, idle }
     });
-    let mut types: Vec<OfType> = rows.filter(|row| row.owned + row.used > 0).collect();
-    let all: Vec<u64> = sums.types.iter().map(|sums| sums.used).collect();
-    if let Some((_, used)) = by_type(&all).find(|(at, _)| *at == any && !owns_any) {
-        let gpu_type = UNKNOWN.to_owned();
+    let mut rows: Vec<OfType> = rows.filter(|row| row.owned + row.used > 0).collect();
+    let all: Vec<u64> = types.iter().map(|sums| sums.used).collect();
+    let unknown = by_type(summer, [&all].into_iter()).find(|(name, _)| name == UNKNOWN && !owns_any);
+    rows.extend(unknown.map(|(gpu_type, used)| {
         let borrowed = if group.owned.is_empty() { 0 } else { used };
-        types.push(OfType { gpu_type, owned_gpus: 0, owned: 0, used, borrowed, lent: 0, idle: 0 });
-    }
-    let mut waits = sums.waits.clone();
+        OfType { gpu_type, used, borrowed, ..OfType::default() }
+    }));
     waits.sort_unstable();
     let counts = |account: &str, qos: &str| match group.of {
         Of::Qos => qos == group.name || group.burst.as_deref() == Some(qos),
-        Of::Account => database.is_within(account, &group.name),
+        Of::Account => summer.database.is_within(account, &group.name),
     };
-    let refused = refused.map(|all| {
+    let refused = refused.as_ref().map(|all| {
         all.iter().filter(|(account, qos, _)| counts(account, qos)).map(|(.., number)| *number).sum()
     });
+    let mut users: Vec<User> = Vec::new();
+    for (user, sums) in summed(summer, |place| with_users && place.groups.contains(&at)) {
+        let rows: Vec<_> = match owns_any {
+            true => sums.last().map(|used| (ANY.to_owned(), *used)).into_iter().collect(),
+            false => by_type(summer, [&sums].into_iter()).collect(),
+        };
+        let row = |(gpu_type, used)| User { user: user.to_owned(), gpu_type, used };
+        users.extend(rows.into_iter().map(row));
+    }
+    users.sort_by(|a, b| {
+        b.used.cmp(&a.used).then_with(|| (&a.user, &a.gpu_type).cmp(&(&b.user, &b.gpu_type)))
+    });
+    let loans = summer.lent.iter().filter(|_| group.of == Of::Qos);
+    let loan = |qos: &String, gpu_type: &String, used: &u64| Loan {
+        qos: qos.clone(),
+        gpu_type: gpu_type.clone(),
+        used: *used,
+    };
+    let lent_to = loans.clone().filter(|((lender, ..), _)| *lender == group.name);
+    let borrowed_from = loans.filter(|((_, borrower, _), _)| Some(borrower) == group.burst.as_ref());
     OneGroup {
         kind: group.of,
         name: group.name.clone(),
         burst_qos: group.burst.clone(),
-        types,
+        types: rows,
         jobs: waits.len() as u64,
         wait_median: rank(&waits, 50),
         wait_90_percent: rank(&waits, 90),
         refused,
-        users: if with_users { users(sums, names, owns_any) } else { Vec::new() },
-        lent_to: loans(&sums.lent_to, names),
-        borrowed_from: loans(&sums.borrowed_from, names),
-        columns: sums.columns.clone(),
+        users,
+        lent_to: lent_to.map(|((_, to, gpu_type), used)| loan(to, gpu_type, used)).collect(),
+        borrowed_from: borrowed_from.map(|((from, _, gpu_type), used)| loan(from, gpu_type, used)).collect(),
+        columns,
     }
 }
 
@@ -289,76 +299,42 @@ fn rank(sorted: &[u32], percent: usize) -> Option<u32> {
     sorted.get((sorted.len() * percent).div_ceil(100).checked_sub(1)?).copied()
 }
 
-fn users(sums: &OfGroup, names: &[String], owns_any: bool) -> Vec<User> {
-    let mut by_user: BTreeMap<&str, Vec<u64>> = BTreeMap::new();
-    for ((user, at), used) in &sums.users {
-        let of = by_user.entry(user).or_insert_with(|| vec![0; names.len()]);
-        of.get_mut(*at).into_iter().for_each(|sum| *sum += used);
-    }
-    let any = names.len().saturating_sub(1);
-    let rows = by_user.iter().flat_map(|(user, sums)| {
-        let rows: Vec<(usize, u64)> = match owns_any {
-            true => sums.last().map(|used| (any, *used)).into_iter().collect(),
-            false => by_type(sums).collect(),
-        };
-        rows.into_iter().map(move |(at, used)| {
-            let gpu_type =
-                if at == any && !owns_any { UNKNOWN } else { names.get(at).map_or("", String::as_str) };
-            User { user: (*user).to_owned(), gpu_type: gpu_type.to_owned(), used }
-        })
-    });
-    let mut rows: Vec<User> = rows.collect();
-    rows.sort_by(|a, b| {
-        b.used.cmp(&a.used).then_with(|| (&a.user, &a.gpu_type).cmp(&(&b.user, &b.gpu_type)))
-    });
-    rows
-}
-
-fn loans(all: &BTreeMap<(String, usize), u64>, names: &[String]) -> Vec<Loan> {
-    let one = |((qos, at), used): (&(String, usize), &u64)| Loan {
-        qos: qos.clone(),
-        gpu_type: names.get(*at).cloned().unwrap_or_default(),
-        used: *used,
-    };
-    all.iter().map(one).collect()
-}
-
 /// Compares accounts and their users with sreport.
 fn differences(
     summer: &Summer,
-    database: &Database,
-    names: &[String],
     told: &Told,
-    is_compared: &dyn Fn(&str, &str) -> bool,
+    is_compared: &dyn Fn(&str, Option<&str>) -> bool,
 ) -> Vec<Difference> {
-    type Key = (String, String, String);
-    let mut both: BTreeMap<Key, [u64; 2]> = BTreeMap::new();
-    for ((account, user, at), used) in &summer.users {
-        let gpu_type = names.get(*at).cloned().unwrap_or_default();
-        let mut add = |account: &str, user: &str| {
-            both.entry((account.to_owned(), user.to_owned(), gpu_type.clone())).or_default()[1] += used;
+    let mut both: BTreeMap<(&str, Option<&str>, &str), [u64; 2]> = BTreeMap::new();
+    for ((place, user, at), used) in &summer.users {
+        let (Some(Place { account, .. }), Some(gpu_type)) =
+            (summer.places.get(*place), summer.types.get(*at))
+        else {
+            continue;
         };
-        add(account, user);
+        let mut add = |account, user| both.entry((account, user, gpu_type)).or_default()[1] += used;
+        add(account, Some(user));
         let mut above: Vec<&str> =
-            database.ever.above(account).map(|(_, one)| one.account.as_str()).collect();
+            summer.database.ever.above(account).map(|(_, one)| one.account.as_str()).collect();
         if above.is_empty() {
             // The account is no longer there.
             above.extend([account.as_str(), "root"]);
         }
-        above.into_iter().for_each(|account| add(account, ""));
+        above.into_iter().for_each(|account| add(account, None));
     }
-    for (account, user, gpu_type, used) in &told.accounts {
-        both.entry((account.clone(), user.clone(), gpu_type.clone())).or_default()[0] += used;
+    for Account { account, user, gpu_type, used } in &told.accounts {
+        both.entry((account, user.as_deref(), gpu_type)).or_default()[0] += used;
     }
     let differ = both
         .into_iter()
-        .filter(|((account, user, _), [sreport, jobs])| sreport != jobs && is_compared(account, user));
-    let one = |((account, user, gpu_type), [sreport, jobs]): (Key, [u64; 2])| Difference {
-        account,
-        user: Some(user).filter(|user| !user.is_empty()),
-        gpu_type,
-        sreport,
-        jobs,
-    };
+        .filter(|((account, user, _), [sreport, jobs])| sreport != jobs && is_compared(account, *user));
+    let one =
+        |((account, user, gpu_type), [sreport, jobs]): ((&str, Option<&str>, &str), [u64; 2])| Difference {
+            account: account.to_owned(),
+            user: user.map(str::to_owned),
+            gpu_type: gpu_type.to_owned(),
+            sreport,
+            jobs,
+        };
     differ.map(one).collect()
 }

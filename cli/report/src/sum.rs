@@ -7,12 +7,12 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use gpushare_history::usage::Row;
 use gpushare_period::Period;
 use gpushare_qos::config::{ManagedQos, lending as pairs};
-use gpushare_qos::lending;
+use gpushare_qos::lending::{self, Loan};
 use gpushare_qos::usage::Usage;
-use gpushare_slurm_text::{sacct, text};
+use gpushare_slurm_text::sacct::{self, Row};
+use gpushare_slurm_text::text;
 
 use super::groups::{ANY, Database, Group, Of};
 
@@ -23,37 +23,22 @@ pub const COLUMNS: usize = 240;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sums {
     pub used: u64,
-    pub kept: u64,
     pub borrowed: u64,
     pub lent: u64,
     pub idle: u64,
 }
 
-/// What is summed of a group.
+/// What is summed of a group, and its GPUs now, by type; the last one is any type.
 #[derive(Clone, Debug, Default)]
 pub struct OfGroup {
-    /// By type; the last one is any type.
     pub types: Vec<Sums>,
-    /// By user and type.
-    pub users: BTreeMap<(String, usize), u64>,
-    /// By the borrower's QOS and type.
-    pub lent_to: BTreeMap<(String, usize), u64>,
-    /// By the owner's QOS and type.
-    pub borrowed_from: BTreeMap<(String, usize), u64>,
     /// GPU-seconds in each part of the period: kept, borrowed, lent.
     pub columns: Vec<[u64; 3]>,
     /// How long each job that started waited.
     pub waits: Vec<u32>,
-}
-
-/// A group's GPUs now, by type.
-#[derive(Clone, Debug, Default)]
-struct Now {
     owned: Vec<u64>,
-    used: Vec<u64>,
-    lent: Vec<u64>,
-    lent_to: Vec<(String, usize, u64)>,
-    borrowed_from: Vec<(String, usize, u64)>,
+    used_now: Vec<u64>,
+    lent_now: Vec<u64>,
 }
 
 /// GPUs that a job takes or gives back.
@@ -62,72 +47,72 @@ struct Event {
     time: u32,
     place: usize,
     gres_type: usize,
-    count: u64,
-    is_end: bool,
+    /// Negative if it gives them back.
+    count: i64,
 }
 
 /// What jobs of a QOS and an account count for.
 #[derive(Clone, Debug)]
-struct Place {
+pub struct Place {
     qos: String,
-    account: String,
-    groups: Vec<usize>,
+    pub account: String,
+    /// The groups' numbers.
+    pub groups: Vec<usize>,
 }
 
 /// Sums jobs day by day.
 pub struct Summer<'d> {
-    database: &'d Database,
-    groups: &'d [Group],
-    /// GPU types in lowercase; then follows any type.
-    types: &'d [String],
-    period: Period,
+    pub database: &'d Database,
+    pub groups: &'d [Group],
+    /// GPU types in lowercase, and then [`ANY`].
+    pub types: Vec<String>,
+    pub period: Period,
     day: Period,
     lenders: Vec<ManagedQos>,
-    gpus: &'d BTreeMap<String, u64>,
+    gpus: BTreeMap<String, u64>,
     usages: HashMap<String, Usage>,
-    places: Vec<Place>,
+    pub places: Vec<Place>,
     by_place: HashMap<Vec<u8>, usize>,
     events: Vec<Event>,
-    now: Vec<Now>,
+    loans: Vec<Loan>,
     all_now: Vec<u64>,
     key: Vec<u8>,
     pub of: Vec<OfGroup>,
-    /// GPU-seconds by account, user and type.
-    pub users: BTreeMap<(String, String, usize), u64>,
+    /// GPU-seconds by place, user and type.
+    pub users: BTreeMap<(usize, String, usize), u64>,
+    /// GPU-seconds by lender, borrower and type.
+    pub lent: BTreeMap<(String, String, String), u64>,
     /// GPU-seconds by type in each part of the period.
     pub columns: Vec<Vec<u64>>,
-    /// GPU-seconds by type of jobs whose QOS owns nothing.
-    pub others: Vec<u64>,
-    /// Runs of jobs that were read, and those that started with GPUs.
-    pub read: u64,
-    pub started: u64,
+    /// Runs of jobs that started with GPUs, and those that count for a group.
+    pub started: [u64; 2],
 }
 
 impl<'d> Summer<'d> {
     pub fn new(
         database: &'d Database,
         groups: &'d [Group],
-        types: &'d [String],
-        gpus: &'d BTreeMap<String, u64>,
+        types: &[String],
+        gpus: BTreeMap<String, u64>,
         period: Period,
     ) -> Summer<'d> {
-        let all = types.len() + 1;
-        let now = groups.iter().map(|group| {
-            let of = |name: &str| group.owned.iter().find(|(known, _)| known.eq_ignore_ascii_case(name));
-            let names = types.iter().map(String::as_str).chain([ANY]);
-            let owned = names.map(|name| of(name).map_or(0, |(_, count)| *count)).collect();
-            Now { owned, used: vec![0; all], lent: vec![0; all], ..Now::default() }
+        let types: Vec<String> = types.iter().cloned().chain([ANY.to_owned()]).collect();
+        let zeros = vec![0; types.len()];
+        let of = groups.iter().map(|group| {
+            let of = |name: &String| group.owned.iter().find(|(known, _)| known.eq_ignore_ascii_case(name));
+            OfGroup {
+                types: vec![Sums::default(); types.len()],
+                columns: vec![[0; 3]; COLUMNS],
+                owned: types.iter().map(|name| of(name).map_or(0, |(_, count)| *count)).collect(),
+                used_now: zeros.clone(),
+                lent_now: zeros.clone(),
+                waits: Vec::new(),
+            }
         });
-        let empty = OfGroup {
-            types: vec![Sums::default(); all],
-            columns: vec![[0; 3]; COLUMNS],
-            ..OfGroup::default()
-        };
         let lenders = database.lenders();
         Summer {
             database,
             groups,
-            types,
             period,
             day: Period::default(),
             lenders: if pairs::is_on(&lenders) { lenders } else { Vec::new() },
@@ -136,15 +121,15 @@ impl<'d> Summer<'d> {
             places: Vec::new(),
             by_place: HashMap::new(),
             events: Vec::new(),
-            now: now.collect(),
-            all_now: vec![0; all],
+            loans: Vec::new(),
+            all_now: zeros.clone(),
             key: Vec::new(),
-            of: vec![empty; groups.len()],
+            of: of.collect(),
             users: BTreeMap::new(),
-            columns: vec![vec![0; all]; COLUMNS],
-            others: vec![0; all],
-            read: 0,
-            started: 0,
+            lent: BTreeMap::new(),
+            columns: vec![zeros; COLUMNS],
+            started: [0; 2],
+            types,
         }
     }
 
@@ -156,8 +141,6 @@ impl<'d> Summer<'d> {
     /// Takes a run of a job.
     pub fn take(&mut self, row: &Row) {
         let Some(begin) = row.start.filter(|_| !row.is_elsewhere()) else { return };
-        let is_first = begin >= self.day.start || self.day.start == self.period.start;
-        self.read += u64::from(is_first);
         let (start, end) = (begin.max(self.day.start), row.end.unwrap_or(u32::MAX).min(self.day.end));
         let starts = (self.day.start..self.day.end).contains(&begin);
         if start >= end && !starts {
@@ -170,7 +153,9 @@ impl<'d> Summer<'d> {
         let place = self.place(row);
         let groups = self.places.get(place).map(|place| place.groups.clone()).unwrap_or_default();
         if starts {
-            self.started += 1;
+            let [all, of_groups] = &mut self.started;
+            *all += 1;
+            *of_groups += u64::from(!groups.is_empty());
             let wait = row.eligible.map_or(0, |eligible| begin.saturating_sub(eligible));
             for at in &groups {
                 self.of.get_mut(*at).into_iter().for_each(|of| of.waits.push(wait));
@@ -179,22 +164,13 @@ impl<'d> Summer<'d> {
         if start >= end {
             return;
         }
-        let [user, account] = [row.user, row.account].map(text);
+        let user = text(row.user);
         for (gres_type, count) in counts {
-            let seconds = u64::from(end - start) * count;
-            *self.users.entry((account.clone(), user.clone(), gres_type)).or_default() += seconds;
-            for at in &groups {
-                let Some(of) = self.of.get_mut(*at) else { continue };
-                *of.users.entry((user.clone(), gres_type)).or_default() += seconds;
-            }
-            let is_owners = |at: &usize| self.groups.get(*at).is_some_and(|group| group.of == Of::Qos);
-            if !groups.iter().any(is_owners)
-                && let Some(sum) = self.others.get_mut(gres_type)
-            {
-                *sum += seconds;
-            }
-            self.events.push(Event { time: start, place, gres_type, count, is_end: false });
-            self.events.push(Event { time: end, place, gres_type, count, is_end: true });
+            *self.users.entry((place, user.clone(), gres_type)).or_default() +=
+                u64::from(end - start) * count;
+            let count = i64::try_from(count).unwrap_or(i64::MAX);
+            self.events.push(Event { time: start, place, gres_type, count });
+            self.events.push(Event { time: end, place, gres_type, count: -count });
         }
     }
 
@@ -215,10 +191,9 @@ impl<'d> Summer<'d> {
         self.events = events;
     }
 
-    /// Whether jobs of the account count for the group.
-    pub fn is_used_under(&self, group: &Group, account: &str) -> bool {
-        let Some(at) = self.groups.iter().position(|known| known == group) else { return false };
-        self.places.iter().any(|place| place.account == account && place.groups.contains(&at))
+    /// The number of any type.
+    pub fn any(&self) -> usize {
+        self.types.len().saturating_sub(1)
     }
 
     /// The GPUs of a job by type, and in total.
@@ -234,7 +209,7 @@ impl<'d> Summer<'d> {
             let is_it = |known: &String| known.as_bytes().eq_ignore_ascii_case(name);
             counts.extend(self.types.iter().position(is_it).map(|at| (at, count)));
         }
-        counts.extend(Some((self.types.len(), any.max(typed))).filter(|(_, count)| *count > 0));
+        counts.extend(Some((self.any(), any.max(typed))).filter(|(_, count)| *count > 0));
         counts
     }
 
@@ -259,14 +234,15 @@ impl<'d> Summer<'d> {
     }
 
     fn change(&mut self, event: &Event) {
-        let Event { place, gres_type, count, is_end, .. } = *event;
-        let add = |sum: &mut u64| *sum = if is_end { sum.saturating_sub(count) } else { *sum + count };
+        let Event { place, gres_type, count, .. } = *event;
+        let add = |sum: &mut u64| *sum = sum.saturating_add_signed(count);
         self.all_now.get_mut(gres_type).into_iter().for_each(add);
         let Some(place) = self.places.get(place) else { return };
         for at in &place.groups {
-            self.now.get_mut(*at).and_then(|now| now.used.get_mut(gres_type)).into_iter().for_each(add);
+            self.of.get_mut(*at).and_then(|of| of.used_now.get_mut(gres_type)).into_iter().for_each(add);
         }
-        if let Some(name) = self.types.get(gres_type).filter(|_| !self.lenders.is_empty()) {
+        let is_any = gres_type == self.any();
+        if let Some(name) = self.types.get(gres_type).filter(|_| !is_any && !self.lenders.is_empty()) {
             let usage = self.usages.entry(place.qos.clone()).or_default();
             add(usage.tres.entry(format!("gres/gpu:{name}")).or_default());
         }
@@ -277,23 +253,14 @@ impl<'d> Summer<'d> {
         if self.lenders.is_empty() {
             return;
         }
-        for now in &mut self.now {
-            now.lent.fill(0);
-            now.lent_to.clear();
-            now.borrowed_from.clear();
-        }
-        for loan in lending::loans(&self.lenders, &self.usages, self.gpus) {
-            let is_it = |known: &String| known.eq_ignore_ascii_case(&loan.gres_type);
-            let Some(gres_type) = self.types.iter().position(is_it) else { continue };
-            for (group, now) in self.groups.iter().zip(&mut self.now).filter(|(group, _)| group.of == Of::Qos)
-            {
-                if group.name == loan.lender {
-                    now.lent.get_mut(gres_type).into_iter().for_each(|sum| *sum += loan.number);
-                    now.lent_to.push((loan.borrower.clone(), gres_type, loan.number));
-                }
-                if group.burst.as_ref() == Some(&loan.borrower) {
-                    now.borrowed_from.push((loan.lender.clone(), gres_type, loan.number));
-                }
+        self.of.iter_mut().for_each(|of| of.lent_now.fill(0));
+        self.loans = lending::loans(&self.lenders, &self.usages, &self.gpus);
+        for loan in &self.loans {
+            let is_type = |known: &String| known.eq_ignore_ascii_case(&loan.gres_type);
+            let is_lender = |group: &Group| group.of == Of::Qos && group.name == loan.lender;
+            let lender = self.groups.iter().position(is_lender).and_then(|at| self.of.get_mut(at));
+            if let (Some(of), Some(gres_type)) = (lender, self.types.iter().position(is_type)) {
+                of.lent_now.get_mut(gres_type).into_iter().for_each(|sum| *sum += loan.number);
             }
         }
     }
@@ -304,19 +271,17 @@ impl<'d> Summer<'d> {
         if seconds == 0 {
             return;
         }
-        for (now, of) in self.now.iter().zip(&mut self.of) {
+        for of in &mut self.of {
             let mut shown = [0; 3];
-            let any = now.owned.len().saturating_sub(1);
-            let owns_any = now.owned.last().is_some_and(|count| *count > 0);
-            let owns = now.owned.iter().any(|count| *count > 0);
-            for (at, sums) in (0..).zip(&mut of.types) {
-                let of_type = |all: &[u64]| all.get(at).copied().unwrap_or(0);
-                let (owned, used, lent) = (of_type(&now.owned), of_type(&now.used), of_type(&now.lent));
+            let any = of.owned.len().saturating_sub(1);
+            let owns_any = of.owned.last().is_some_and(|count| *count > 0);
+            let owns = of.owned.iter().any(|count| *count > 0);
+            let now = of.owned.iter().zip(&of.used_now).zip(&of.lent_now);
+            for (at, (sums, ((owned, used), lent))) in (0..).zip(of.types.iter_mut().zip(now)) {
                 // Who owns nothing borrows nothing either.
-                let kept = if owns { used.min(owned.saturating_sub(lent)) } else { used };
+                let kept = if owns { (*used).min(owned.saturating_sub(*lent)) } else { *used };
                 let (borrowed, idle) = (used - kept, owned.saturating_sub(lent + kept));
                 sums.used += used * seconds;
-                sums.kept += kept * seconds;
                 sums.borrowed += borrowed * seconds;
                 sums.lent += lent * seconds;
                 sums.idle += idle * seconds;
@@ -324,16 +289,14 @@ impl<'d> Summer<'d> {
                     shown = [shown[0] + kept, shown[1] + borrowed, shown[2] + lent];
                 }
             }
-            for (to, loans) in [(&mut of.lent_to, &now.lent_to), (&mut of.borrowed_from, &now.borrowed_from)]
-            {
-                for (other, gres_type, count) in loans {
-                    *to.entry((other.clone(), *gres_type)).or_default() += count * seconds;
-                }
-            }
             parts(self.period, from, to, |at, seconds| {
                 let column = of.columns.get_mut(at).into_iter().flatten();
                 column.zip(shown).for_each(|(sum, count)| *sum += count * seconds);
             });
+        }
+        for Loan { lender, borrower, gres_type, number } in &self.loans {
+            let key = (lender.clone(), borrower.clone(), gres_type.clone());
+            *self.lent.entry(key).or_default() += number * seconds;
         }
         parts(self.period, from, to, |at, seconds| {
             let column = self.columns.get_mut(at).into_iter().flatten();

@@ -2,16 +2,16 @@
 
 use std::collections::BTreeMap;
 
-use gpushare_history::usage;
 use gpushare_period::Period;
 use gpushare_qos::config::value::Value;
 use gpushare_qos::state::Qos;
+use gpushare_slurm_text::sacct;
 use gpushare_slurm_text::{Associations, sreport};
 use proptest::prelude::*;
 
 use super::error::ReportError;
 use super::groups::{ANY, Database, Group, Of, owned};
-use super::report::{More, OfType, Report, Reserved, Told};
+use super::report::{Account, Gpus, More, OfType, Report, Reserved, Told};
 use super::{page, summed, text};
 
 /// User, account, QOS, `a40:h100:untyped`, eligible, start, end.
@@ -76,7 +76,8 @@ fn report_beside(jobs: &[Job], period: Period, named: &[&str], more_rows: &[Row]
     };
     let types = ["a40", "h100"].map(str::to_owned);
     let used = |count| sreport::Used { count, ..sreport::Used::default() };
-    let gpus = [("a40".to_owned(), used(6)), ("h100".to_owned(), used(2)), (ANY.to_owned(), used(8))];
+    let gpus = [("a40", 6), ("h100", 2), (ANY, 8)];
+    let gpus = gpus.map(|(gpu_type, count)| Gpus { gpu_type: gpu_type.to_owned(), used: used(count) });
     let mut accounts: BTreeMap<(String, String, String), u64> = BTreeMap::new();
     for (user, account, _, [a40, h100, untyped], _, start, end) in jobs {
         let seconds = u64::from((*end).min(period.end).saturating_sub((*start).max(period.start)));
@@ -101,16 +102,22 @@ fn report_beside(jobs: &[Job], period: Period, named: &[&str], more_rows: &[Row]
     let more_rows = more_rows.iter().map(|(account, user, gpu_type, sum)| {
         ((*account).to_owned(), (*user).to_owned(), (*gpu_type).to_owned(), *sum)
     });
-    let accounts = accounts.chain(more_rows);
+    let account = |(account, user, gpu_type, used): (String, String, String, u64)| Account {
+        account,
+        user: Some(user).filter(|user| !user.is_empty()),
+        gpu_type,
+        used,
+    };
+    let accounts = accounts.chain(more_rows).map(account);
     let night = Reserved { reservation: "night".into(), gpu_type: "a40".into(), idle: 7200 };
     let told = Told { gpus: gpus.to_vec(), accounts: accounts.collect(), reserved: vec![night] };
     let more = More { cluster: "lab".into(), period, is_of_some: !named.is_empty(), ..More::default() };
-    summed(&database, &groups, &types, &told, more, |day, show| {
+    summed(&database, &groups, &types, told, more, |day, show| {
         for (user, account, qos, count, eligible, start, end) in jobs {
             if *start >= day.end || *end < day.start {
                 continue;
             }
-            show(&usage::Row {
+            show(&sacct::Row {
                 user: user.as_bytes(),
                 account: account.as_bytes(),
                 qos: qos.as_bytes(),
@@ -118,7 +125,7 @@ fn report_beside(jobs: &[Job], period: Period, named: &[&str], more_rows: &[Row]
                 eligible: Some(*eligible),
                 start: Some(*start),
                 end: Some(*end),
-                ..usage::Row::default()
+                ..sacct::Row::default()
             });
         }
         Ok::<u64, ReportError>(0)
@@ -214,6 +221,15 @@ fn differences_name_no_user_of_others() {
 }
 
 #[test]
+fn a_job_of_two_named_groups_is_one_job() {
+    let jobs: &[Job] =
+        &[("alice", "lab", "x", [1, 0, 0], 0, 1000, 2000), ("bob", "y", "y", [1, 0, 0], 0, 1000, 2000)];
+    let found = report(jobs, MONTH, &["x", "@x", "@lab"]);
+    assert_eq!((found.jobs, found.groups.iter().map(|one| one.jobs).sum::<u64>()), (1, 3));
+    assert_eq!(report(jobs, MONTH, &[]).jobs, 2);
+}
+
+#[test]
 fn jobs_of_a_deleted_account_count_for_the_one_above() {
     let jobs: &[Job] = &[("alice", "old", "normal", [1, 0, 0], 0, 1000, 2000)];
     let of_x = report(jobs, MONTH, &["@x"]);
@@ -251,7 +267,7 @@ fn names_cannot_be_html() {
 
 #[test]
 fn small_sums_are_not_nothing() {
-    for (seconds, expected) in [(0, "0"), (4, "0.001"), (3600, "1.000"), (36_000, "10.0"), (371_111, "103.0")]
+    for (seconds, expected) in [(0, "0"), (4, "0.001"), (3600, "1.000"), (36_000, "10.0"), (371_111, "103.1")]
     {
         assert_eq!(text::hours(seconds), expected);
     }

@@ -1,9 +1,15 @@
 //! The report as text for people, and as CSV for a spreadsheet.
 
+use std::collections::BTreeSet;
+
+use gpushare::text::time;
+use gpushare_history::hours as gpu_hours;
+use gpushare_slurm_text::sreport;
 use gpushare_terminal::{Table, clean, csv, notes};
+use serde::Serialize;
 
 use super::groups::{ANY, Of};
-use super::report::{Account, Difference, Loan, OneGroup, Report, Reserved};
+use super::report::{Account, Difference, Loan, OfType, OneGroup, Report, Reserved, UNKNOWN};
 
 /// How many accounts, users and differences are shown; --json has all.
 const SHOWN: usize = 12;
@@ -25,9 +31,10 @@ pub fn title(report: &Report) -> String {
 /// The cluster's GPUs.
 pub fn gpus(report: &Report) -> Table {
     let row = |one: &super::report::Gpus| {
-        let sums = [one.allocated, one.idle, one.down, one.planned_down, one.planned, one.reported];
+        let sreport::Used { count, allocated, down, planned_down, idle, planned, reported } = one.used;
+        let sums = [allocated, idle, down, planned_down, planned, reported];
         let name = if one.gpu_type == ANY { "all" } else { &one.gpu_type };
-        [vec![name.to_owned(), one.gpus.to_string()], sums.map(hours).to_vec()].concat()
+        [vec![name.to_owned(), count.to_string()], sums.map(hours).to_vec()].concat()
     };
     // Types first, then all of them.
     let (any, typed): (Vec<_>, Vec<_>) = report.gpus.iter().partition(|one| one.gpu_type == ANY);
@@ -53,7 +60,7 @@ pub fn groups(report: &Report) -> Table {
     ];
     let mut rows = Vec::new();
     for group in &report.groups {
-        let wait = |time: Option<u32>| time.map_or("-".to_owned(), span);
+        let wait = |time: Option<u32>| time.map_or("-".to_owned(), |seconds| time::text(seconds.into()));
         let refused = group.refused.map_or("not asked".to_owned(), |count| count.to_string());
         let more = [group.jobs.to_string(), wait(group.wait_median), wait(group.wait_90_percent), refused];
         let name = title_of(group);
@@ -107,17 +114,15 @@ pub fn loans(report: &Report) -> Table {
     let row = |from: &str, to: &str, loan: &Loan| {
         vec![from.to_owned(), to.to_owned(), loan.gpu_type.clone(), hours(loan.used)]
     };
-    let mut rows: Vec<Vec<String>> = Vec::new();
-    for group in &report.groups {
-        rows.extend(group.lent_to.iter().map(|loan| row(&group.name, &loan.qos, loan)));
-        let burst = group.burst_qos.as_deref().unwrap_or_default();
-        let is_new = |row: &Vec<String>| !rows.contains(row);
-        let borrowed = group.borrowed_from.iter().map(|loan| row(&loan.qos, burst, loan));
-        let borrowed: Vec<_> = borrowed.filter(is_new).collect();
-        rows.extend(borrowed);
-    }
-    rows.sort();
-    rows.dedup();
+    let of = |group: &OneGroup| {
+        let burst = group.burst_qos.clone().unwrap_or_default();
+        let lent = group.lent_to.iter().map(|loan| row(&group.name, &loan.qos, loan));
+        let borrowed = group.borrowed_from.iter().map(|loan| row(&loan.qos, &burst, loan));
+        lent.chain(borrowed).collect::<Vec<_>>()
+    };
+    // What one group lends, another one borrows.
+    let rows: BTreeSet<Vec<String>> = report.groups.iter().flat_map(of).collect();
+    let rows = rows.into_iter().collect();
     Table { head: vec!["LENT BY", "TO", "GPU", "USED"], numbers: 3..4, rows }
 }
 
@@ -163,9 +168,8 @@ pub fn said(report: &Report) -> Vec<String> {
             report.differences.len()
         ));
     }
-    let unknown = |group: &&OneGroup| group.types.iter().any(|one| one.gpu_type == super::report::UNKNOWN);
-    if report.groups.iter().any(|group| unknown(&group)) || report.others.contains_key(super::report::UNKNOWN)
-    {
+    let unknown = |group: &&OneGroup| group.types.iter().any(|one| one.gpu_type == UNKNOWN);
+    if report.groups.iter().any(|group| unknown(&group)) || report.others.contains_key(UNKNOWN) {
         said.push(
             "unknown: GPUs whose type accounting lacks, so sreport can't count it either: AccountingStorageTRES needs \
              gres/gpu:TYPE"
@@ -177,17 +181,7 @@ pub fn said(report: &Report) -> Vec<String> {
 
 /// Hours, with enough digits that a small number isn't 0.
 pub fn hours(seconds: u64) -> String {
-    let thousandths = seconds.saturating_mul(10) / 36;
-    match thousandths {
-        0 if seconds == 0 => "0".to_owned(),
-        0..10_000 => format!("{}.{:03}", thousandths / 1000, thousandths % 1000),
-        _ => format!("{}.{}", thousandths / 1000, thousandths % 1000 / 100),
-    }
-}
-
-/// `2:05:09`.
-fn span(seconds: u32) -> String {
-    format!("{}:{:02}:{:02}", seconds / 3600, seconds / 60 % 60, seconds % 60)
+    gpu_hours::text(gpu_hours::of(seconds))
 }
 
 fn aligned(table: &Table) -> String {
@@ -198,21 +192,14 @@ fn aligned(table: &Table) -> String {
 
 /// A line for each group and GPU type, in GPU-seconds.
 pub fn csv(report: &Report) -> String {
-    let head = "kind,name,gpu_type,owned_gpus,owned_gpu_seconds,used_gpu_seconds,borrowed_gpu_seconds,\
-                lent_gpu_seconds,idle_gpu_seconds,jobs,wait_median_seconds,wait_90_percent_seconds,refused";
-    let rows = report.groups.iter().flat_map(|group| {
-        let some = |number: Option<u64>| number.map(|number| number.to_string()).unwrap_or_default();
-        group.types.iter().map(move |one| {
-            let sums = [one.owned_gpus, one.owned, one.used, one.borrowed, one.lent, one.idle];
-            let more = [
-                Some(group.jobs),
-                group.wait_median.map(u64::from),
-                group.wait_90_percent.map(u64::from),
-                group.refused,
-            ];
-            let words = [kind(group.kind).to_owned(), group.name.clone(), one.gpu_type.clone()];
-            words.into_iter().chain(sums.map(|sum| sum.to_string())).chain(more.map(some)).collect()
-        })
-    });
-    csv::text(head, rows)
+    #[derive(Serialize)]
+    struct Row<'r> {
+        #[serde(flatten)]
+        group: &'r OneGroup,
+        #[serde(flatten)]
+        of_type: &'r OfType,
+    }
+    let head = "kind,name,gpu_type,owned_gpus,owned,used,borrowed,lent,idle,jobs,wait_median,wait_90_percent,refused";
+    let rows = report.groups.iter();
+    csv::of(head, rows.flat_map(|group| group.types.iter().map(move |of_type| Row { group, of_type })))
 }

@@ -1,14 +1,17 @@
 //! What sreport prints: the use of TRES that slurmdbd has summed by the hour, in TRES-seconds.
 
+use serde::Serialize;
+
 use crate::columns;
 
 /// The program.
 pub const PROGRAM: &str = "sreport";
 
 /// How a TRES of the whole cluster was used.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Used {
     /// How many there are.
+    #[serde(rename = "gpus")]
     pub count: u64,
     /// By jobs, and by reservations.
     pub allocated: u64,

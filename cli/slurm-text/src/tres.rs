@@ -58,32 +58,27 @@ pub fn names(text: &str) -> Vec<String> {
 
 fn part(text: &str) -> Option<(String, u64)> {
     let (name, number) = text.rsplit_once('=')?;
-    let count = if name == "mem" { mebibytes(number)? } else { number.parse().ok()? };
+    let count = match name {
+        "mem" if number.ends_with(|c: char| c.is_ascii_digit()) => number.parse().ok()?,
+        "mem" => bytes(number)? >> 20,
+        _ => number.parse().ok()?,
+    };
     // Slurm's database has every type in lowercase; slurmctld of some releases prints what a node spells.
     (!name.is_empty()).then(|| (name.to_ascii_lowercase(), count))
 }
 
-/// `16G`, `2000M`, `1.50T`; a number alone is MiB.
-fn mebibytes(text: &str) -> Option<u64> {
+/// Reads `38027657216`, `36266M` or `35.42G` as bytes.
+pub fn bytes(text: &str) -> Option<u64> {
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
-    let shift = match text.get(digits.len()..)? {
-        "" | "M" => 0,
-        "G" => 10,
-        "T" => 20,
-        "P" => 30,
-        // Slurm prints fewer than 1024 MiB without a fraction in M.
-        "K" => return Some(digits.parse::<u64>().ok()? >> 10),
+    let shift = match text.as_bytes().get(digits.len()..)? {
+        [] => 0,
+        [unit] => 10 * (1 + b"KMGTP".iter().position(|known| known.eq_ignore_ascii_case(unit))?),
         _ => return None,
     };
     let (whole, fraction) = digits.split_once('.').unwrap_or((digits, ""));
-    let whole = whole.parse::<u64>().ok()?.checked_mul(1 << shift)?;
-    // Two digits at most.
-    let hundredths = match fraction.len() {
-        0 => 0,
-        1 => fraction.parse::<u64>().ok()? * 10,
-        _ => fraction.get(..2)?.parse::<u64>().ok()?,
-    };
-    whole.checked_add((hundredths << shift) / 100)
+    // Two decimals, as Slurm rounds.
+    let hundredths: u64 = format!("{fraction:0<2}").get(..2)?.parse().ok()?;
+    whole.parse::<u64>().ok()?.checked_mul(1 << shift)?.checked_add((hundredths << shift) / 100)
 }
 
 #[cfg(test)]
@@ -107,6 +102,23 @@ mod tests {
             ("=3,gres/gpu=", vec![]),
         ] {
             assert_eq!(all(text), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn amounts_may_have_units() {
+        for (text, expected) in [
+            ("0", Some(0)),
+            ("38027657216", Some(38_027_657_216)),
+            ("36266M", Some(36_266 << 20)),
+            ("1.5G", Some(3 << 29)),
+            ("2.25k", Some(2304)),
+            ("18446744073709551615P", None),
+            ("NONE", None),
+            ("", None),
+            ("-1", None),
+        ] {
+            assert_eq!(bytes(text), expected, "{text}");
         }
     }
 

@@ -5,19 +5,15 @@ use serde_json::Value;
 
 use crate::clean;
 
-/// A line of column names, then one line for each row.
-pub fn text(head: &str, rows: impl Iterator<Item = Vec<String>>) -> String {
-    let line = |row: Vec<String>| row.iter().map(|word| cell(word)).collect::<Vec<_>>().join(",") + "\n";
-    format!("{head}\n") + &rows.map(line).collect::<String>()
-}
-
-/// The same, each row an object with these fields, whose lists become words separated by commas.
+/// A line of column names, then one line for each row: an object with these fields, whose lists become words separated
+/// by commas.
 pub fn of<T: Serialize>(head: &str, rows: impl Iterator<Item = T>) -> String {
-    let row = |row: T| {
+    let line = |row: T| {
         let fields = serde_json::to_value(row).unwrap_or_default();
-        head.split(',').map(|name| word(fields.get(name).unwrap_or(&Value::Null))).collect()
+        let words = head.split(',').map(|name| cell(&word(fields.get(name).unwrap_or(&Value::Null))));
+        words.collect::<Vec<_>>().join(",") + "\n"
     };
-    text(head, rows.map(row))
+    format!("{head}\n") + &rows.map(line).collect::<String>()
 }
 
 fn word(value: &Value) -> String {

@@ -6,20 +6,16 @@ use serde::Serialize;
 
 use crate::columns::is_safe;
 
-/// One object on its own lines.
-pub fn text(object: &impl Serialize) -> String {
-    safe(&format!("{:#}", value(object)))
-}
-
-/// One object on one line.
-pub fn line(object: &impl Serialize) -> String {
-    safe(&value(object).to_string())
-}
-
-/// The object, whose maps have texts as keys: only other keys could fail.
+/// One object on its own lines, whose maps have texts as keys: only other keys could fail.
 #[expect(clippy::expect_used, reason = "no map here has other keys than texts")]
-pub(crate) fn value(object: &impl Serialize) -> serde_json::Value {
-    serde_json::to_value(object).expect("keys are texts")
+pub fn text(object: &impl Serialize) -> String {
+    safe(&serde_json::to_string_pretty(object).expect("keys are texts"))
+}
+
+/// The same on one line.
+#[expect(clippy::expect_used, reason = "no map here has other keys than texts")]
+pub fn line(object: &impl Serialize) -> String {
+    safe(&serde_json::to_string(object).expect("keys are texts"))
 }
 
 fn safe(text: &str) -> String {

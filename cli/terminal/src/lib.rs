@@ -7,6 +7,7 @@ use std::io::{self, Write};
 pub mod columns;
 pub mod csv;
 mod file_error;
+pub mod format;
 pub mod json;
 mod table;
 

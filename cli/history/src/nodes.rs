@@ -1,5 +1,9 @@
-//! The cluster's nodes and their GPUs, as they are today: they give a job's GPU its type if accounting doesn't, and the
-//! replay its GPUs.
+//! The cluster's nodes and their GPUs, as they are today: they give a job's GPUs their type if accounting doesn't, and
+//! `gpushare fit` the GPUs of its replay.
+//!
+//! If a type is in AccountingStorageTRES, accounting records it for every GPU that a job got, even if the job named no
+//! type (Slurm from 21.08 on). For other GPUs, the nodes show the type if they all have the same one; otherwise it is
+//! unknown.
 
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -19,6 +23,7 @@ pub struct OneNode {
 /// Nodes by number: those that exist, then those that only accounting knows.
 #[derive(Debug, Default)]
 pub struct Nodes {
+    /// All of them.
     pub all: Vec<OneNode>,
     by_name: HashMap<String, u32>,
     /// The numbers of each list of nodes that jobs had.
@@ -26,20 +31,18 @@ pub struct Nodes {
 }
 
 impl Nodes {
-    /// Reads the output of `scontrol -o show node`.
+    /// Reads lines of `NodeName=LIST … Gres=…`.
     pub fn read(text: &str) -> Nodes {
         let mut nodes = Nodes::default();
         for node in text.lines().filter_map(Node::read) {
-            let at = nodes.number(&node.name);
             let gpus = node.gres.into_iter().filter(|(name, _, count)| name == "gpu" && *count > 0);
-            let gpus = gpus.map(|(_, gres_type, count)| {
-                (
-                    gres_type.unwrap_or_default().to_ascii_lowercase(),
-                    u32::try_from(count.min(1024)).unwrap_or(0),
-                )
-            });
-            if let Some(one) = nodes.all.get_mut(at as usize) {
-                one.gpus = gpus.collect();
+            // No node has more.
+            let count = |count: u64| u32::try_from(count.min(1024)).unwrap_or(0);
+            let gpus =
+                gpus.map(|(_, of, number)| (of.unwrap_or_default().to_ascii_lowercase(), count(number)));
+            let gpus: Vec<_> = gpus.collect();
+            for at in nodes.list(node.name.as_bytes()).iter() {
+                nodes.all.get_mut(*at as usize).into_iter().for_each(|one| one.gpus.clone_from(&gpus));
             }
         }
         nodes
@@ -72,15 +75,15 @@ impl Nodes {
         self.all.get(number as usize)
     }
 
-    /// The type of all GPUs of these nodes, if they have one type.
-    pub fn only_type(&self, numbers: &[u32]) -> Option<&str> {
-        let mut types = numbers.iter().flat_map(|number| match self.get(*number) {
-            Some(node) if !node.gpus.is_empty() => node.gpus.iter().map(|(name, _)| name.as_str()).collect(),
-            // A node whose GPUs are unknown makes the type unknown.
-            _ => vec![""],
-        });
-        let first = types.next().filter(|first| !first.is_empty())?;
-        types.all(|other| other == first).then_some(first)
+    /// The types of all GPUs of these nodes, empty for those without one; `None` if a node's are unknown.
+    pub fn types(&self, numbers: &[u32]) -> Option<Vec<&str>> {
+        let of = |number: &u32| self.get(*number).filter(|node| !node.gpus.is_empty());
+        let nodes: Vec<&OneNode> = numbers.iter().map(of).collect::<Option<_>>()?;
+        let mut types: Vec<&str> =
+            nodes.iter().flat_map(|node| &node.gpus).map(|(name, _)| name.as_str()).collect();
+        types.sort_unstable();
+        types.dedup();
+        Some(types)
     }
 }
 
@@ -106,7 +109,8 @@ mod tests {
             ("n[", None),
         ] {
             let numbers = nodes.list(list.as_bytes());
-            assert_eq!(nodes.only_type(&numbers), expected, "{list}");
+            let only = nodes.types(&numbers).filter(|types| types.len() == 1 && !types[0].is_empty());
+            assert_eq!(only.map(|types| types[0]), expected, "{list}");
         }
         assert_eq!(nodes.all[0].gpus, [("a40".to_owned(), 4)]);
         assert_eq!(nodes.list(b"n2").as_ref(), [1]);

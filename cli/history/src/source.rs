@@ -1,62 +1,59 @@
-//! Where limits and nodes come from: Slurm's own commands, or slurm.conf.
+//! What else the reports ask: the release and the cluster, from Slurm's own commands, or slurm.conf.
 
 use std::path::Path;
 
-use super::LeaksError;
-use gpushare_history::privacy;
-use gpushare_judge::past::Tables;
 use gpushare_slurm_run::file::{ConfFile, NoSettings};
 use gpushare_slurm_run::{self as slurm, ProgramError, run};
+use gpushare_slurm_text::Settings;
 use gpushare_slurm_text::version::Release;
 
-/// Everything except the jobs.
-#[derive(Debug, Default)]
-pub struct Facts {
-    /// The output of `sacct --version`.
-    pub version: Vec<u8>,
-    pub cluster: String,
-    pub tables: Tables,
-    /// The nodes: from scontrol, otherwise from slurm.conf.
+use crate::{HistoryError, privacy};
+
+/// A cluster.
+#[derive(Debug)]
+pub struct Cluster {
+    /// sacct's release.
+    pub release: Release,
+    /// Its name.
+    pub name: String,
+    /// Its partitions and its nodes as scontrol prints them, a line each.
+    pub partitions: String,
+    /// See `partitions`.
     pub nodes: String,
-    pub remarks: Remarks,
+    /// Problems that still leave enough to report.
+    pub remarks: Vec<String>,
 }
 
-/// Problems that still leave enough to report.
-pub type Remarks = Vec<String>;
-
-impl Facts {
-    /// Asks Slurm's commands.
+impl Cluster {
+    /// Asks Slurm's commands, also whether slurmdbd has a word of [`privacy`]'s.
     ///
     /// # Errors
-    /// The commands are not here, slurmdbd doesn't answer, or it doesn't show everything.
-    pub fn ask() -> Result<Facts, LeaksError> {
-        let version = run::ask("sacct", &["--version"]).map_err(LeaksError::NoSacct)?;
+    /// The commands are not here, slurmdbd doesn't answer, or it doesn't show this user everything.
+    pub fn ask(private: &[&'static str]) -> Result<Cluster, HistoryError> {
+        let version = run::ask("sacct", &["--version"]).map_err(HistoryError::NoSacct)?;
         let release = Release::parse(&version)?;
-        let (cluster, [partitions, nodes], mut remarks) =
-            of_slurmctld().or_else(|asked| of_the_file(&slurm::conf(), asked))?;
-        remarks.extend(privacy::of_this_user(release, &privacy::OF_JOBS)?);
-        let tables = Tables { partitions: partitions.into_bytes(), ..Tables::ask(None, &cluster)? };
-        Ok(Facts { version, cluster, tables, nodes, remarks })
+        let mut found = of_slurmctld(release).or_else(|asked| of_the_file(release, &slurm::conf(), asked))?;
+        found.remarks.extend(privacy::of_this_user(release, private)?);
+        Ok(found)
     }
 }
 
-/// The cluster's name, its partitions and its nodes.
-type Cluster = (String, [String; 2], Remarks);
-
 /// Asks slurmctld first, because it also has the nodes that a cloud has made.
-fn of_slurmctld() -> Result<Cluster, ProgramError> {
-    let settings = gpushare_slurm_text::Settings::parse(&slurm::ask("scontrol", &["show", "config"])?);
+fn of_slurmctld(release: Release) -> Result<Cluster, ProgramError> {
+    let settings = Settings::parse(&slurm::ask("scontrol", &["show", "config"])?);
     let all = |what| slurm::ask("scontrol", &["-a", "-o", "show", what]);
-    Ok((settings.get("ClusterName").to_owned(), [all("partition")?, all("node")?], Vec::new()))
+    let (partitions, nodes) = (all("partition")?, all("node")?);
+    Ok(Cluster { release, name: settings.cluster().to_owned(), partitions, nodes, remarks: Vec::new() })
 }
 
 /// Accounting works without slurmctld, and slurm.conf has what is needed.
-fn of_the_file(path: &Path, asked: ProgramError) -> Result<Cluster, NoSettings> {
+fn of_the_file(release: Release, path: &Path, asked: ProgramError) -> Result<Cluster, NoSettings> {
     let remark = format!("partitions and nodes are those of {}: {asked}", path.display());
     let conf = ConfFile::instead(path, asked)?;
-    let name = conf.settings().get("ClusterName").to_owned();
+    let name = conf.settings().cluster().to_owned();
     let shown = |name, key| as_scontrol(&conf, name, key);
-    Ok((name, [shown("PartitionName", "QoS"), shown("NodeName", "Gres")], vec![remark]))
+    let (partitions, nodes) = (shown("PartitionName", "QoS"), shown("NodeName", "Gres"));
+    Ok(Cluster { release, name, partitions, nodes, remarks: vec![remark] })
 }
 
 /// The lines with this name, and this key of each, as scontrol prints them: with the value of the last line named
