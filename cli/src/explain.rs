@@ -196,12 +196,14 @@ fn judge(words: &[Vec<u8>], user: Option<&str>, conf: Option<&Path>) -> Result<A
             }
             let (mut refused, mut notes) = (None, Vec::new());
             let qos = wording::qos(&request, &database).map(String::from_utf8_lossy);
-            // Slurm refuses by the time that is asked for, and starts a job with as little as --time-min.
+            // Slurm refuses by the time that is asked for, and backfill starts a job with as little as --time-min.
+            let asked = request.batch.and_then(|batch| batch.time_limit);
             let batch = request.batch.map(|batch| Batch { time_limit: job.least_time(), ..batch });
             let started = Request { batch, ..request };
             let is_refused = |line: &Beyond| matches!(line, Beyond::Refused(_));
             let above = |request, qos: &str| {
-                outlook::above(request, qos, &database, &acceptance.remarks, (&snapshot, &qoses)).into_iter()
+                outlook::above((request, asked), qos, &database, &acceptance.remarks, (&snapshot, &qoses))
+                    .into_iter()
             };
             let mut lines: Vec<Beyond> = Vec::new();
             if let Some(qos) = &qos {

@@ -132,6 +132,12 @@ mod tests {
     }
 
     #[test]
+    fn a_job_may_be_content_with_less_time() {
+        assert_eq!(least_time("JobId=7 TimeLimit=00:20:00 TimeMin=00:10:00"), Some(10));
+        assert_eq!(least_time("JobId=7 TimeLimit=00:20:00 TimeMin=N/A"), None);
+    }
+
+    #[test]
     fn a_partition_has_its_qos_and_how_it_bills() {
         let found =
             with("QoS=Big OverSubscribe=EXCLUSIVE Default=YES TRESBillingWeights=CPU=1.0,GRES/gpu:a40=2");

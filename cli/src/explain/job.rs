@@ -163,13 +163,14 @@ fn waits(row: &Row, rows: &[Row], (snapshot, qoses): Site) -> Result<What, Progr
     if let (true, Ok(nodes)) = (is_whole, snapshot.nodes()) {
         records::whole_nodes(&mut whole, nodes);
     }
-    // Backfill starts it with as little.
+    // Backfill starts it with as little, unless a MaxWall is lower than its time limit.
     let least = least_time(&record).filter(|least| row.time_limit.is_none_or(|time| *least < time));
     whole.time_limit = least.or(row.time_limit);
     let row = &whole;
     let (mut known, mut notes) = records::read(row, snapshot)?;
+    let shown = least.filter(|_| !row.reason.contains("MaxWall"));
     notes.extend(
-        least.map(|least| format!("backfill may start it with as little as {least} minutes (TimeMin)")),
+        shown.map(|least| format!("backfill may start it with as little as {least} minutes (TimeMin)")),
     );
     match snapshot.nodes() {
         Ok(nodes) => known.nodes = Some(records::of_nodes(row, nodes)),
@@ -262,13 +263,14 @@ pub enum Beyond {
 }
 
 /// The limits that are lower than what a job that doesn't exist yet would request, one line each. `row` has the minimum
-/// that it requests, and its time limit only if that is given. If `is_warned`, gpushare itself already warns about the
-/// GPUs (GS114).
+/// that it requests, also of time if it says that; `asked` is its `--time`, which alone counts for MaxWall. If
+/// `is_warned`, gpushare itself already warns about the GPUs (GS114).
 ///
 /// # Errors
 /// slurmctld can't be asked.
 pub fn above(
     mut row: Row,
+    asked: Option<u64>,
     (whole_nodes, is_warned): (bool, bool),
     (snapshot, qoses): Site,
 ) -> Result<Vec<Beyond>, ProgramError> {
@@ -302,14 +304,14 @@ pub fn above(
         }
     };
     // Without a time of the partition's, Slurm gives the job the longest that it may have.
-    let asked = time.or(place.and_then(|place| place.default_time));
+    let asked = asked.or(place.and_then(|place| place.default_time));
     let wall = asked.zip(known.wall()).and_then(|(asked, (holder, limit))| {
         let above = |asks, then| {
             let (field, tres, scope) = (minutes::WALL, "minutes".to_owned(), limits::Scope::Job);
             let holder = limits::name(holder);
             words::above(&Limit { holder, field, scope, tres, limit, asks, ..Limit::default() }, then)
         };
-        let counted = known.minutes.scaled();
+        let counted = known.minutes.scaled_of(asked);
         if denies && asked > limit {
             return Some(Beyond::Refused(above(asked, "the QOS has DenyOnLimit")));
         }

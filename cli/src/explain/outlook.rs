@@ -15,9 +15,9 @@ use gpushare_slurm_run::Snapshot;
 use gpushare_slurm_text::queue::Row;
 use gpushare_slurm_text::{Partition, Settings, text};
 
-/// Limits that are lower than what a request asks for, one line each.
+/// Limits that are lower than what a request asks for, one line each. `time` is what its `--time` says.
 pub fn above(
-    request: &Request,
+    (request, time): (&Request, Option<u32>),
     qos: &str,
     database: &Database,
     remarks: &[Remark],
@@ -38,7 +38,7 @@ pub fn above(
         time_limit: request.batch.and_then(|batch| batch.time_limit).map(u64::from),
         ..Row::default()
     };
-    job::above(row, (request.exclusive, remarks.iter().any(is_advice)), site)
+    job::above(row, time.map(u64::from), (request.exclusive, remarks.iter().any(is_advice)), site)
         .unwrap_or_else(|reason| vec![Beyond::Waits(format!("can't tell whether limits stop it: {reason}"))])
 }
 
