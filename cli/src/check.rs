@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, ColorChoice};
 use gpushare::config::{LoadError, last_good::host_name};
-use gpushare::text::{hostlist, print::counted};
+use gpushare::text::hostlist;
 use gpushare_machine::config::Config;
 use gpushare_node::config::Placement;
 use gpushare_node::gpu::{Roots, may_be_any};
@@ -18,8 +18,6 @@ use gpushare_node::mps::others::others;
 use crate::slurm::file::ConfFile;
 use crate::slurm::{self, Reach, SENT, Slurm};
 use gpushare_terminal::{Answer, json};
-
-use crate::qos;
 
 mod cluster;
 mod daemon;
@@ -42,6 +40,7 @@ mod pending;
 mod plugins;
 pub mod plugstack;
 mod programs;
+mod qoses;
 pub mod rules;
 mod version;
 
@@ -115,7 +114,7 @@ gpushare::errors! {
 pub fn run(arguments: &Arguments, also: rules::Also) -> Result<Answer, CheckError> {
     let slurm_conf = slurm::conf();
     if let Some(wanted) = arguments.slurm {
-        return Ok(answer(&plugins::for_another(wanted, &slurm_conf)?, arguments, None));
+        return Ok(answer(plugins::for_another(wanted, &slurm_conf)?, arguments, None));
     }
     let conf = arguments.conf.as_deref();
     let (mut findings, config) = rules::read(conf, &slurm_conf, also)?;
@@ -125,8 +124,8 @@ pub fn run(arguments: &Arguments, also: rules::Also) -> Result<Answer, CheckErro
             (Some(command), _) => nodes::Way::Via(command),
             (None, None) => nodes::Way::Records,
         };
-        let wrong = findings.iter().map(fleet::Line::of).filter(|line| line.status == "wrong");
-        let fleet = fleet::Fleet { here: wrong.collect(), ..nodes::gather(list, &way, &config)? };
+        findings.retain(Finding::is_wrong);
+        let fleet = fleet::Fleet { here: findings, ..nodes::gather(list, &way, &config)? };
         let text = if arguments.json { json::text(&fleet) } else { fleet.text(form(arguments)) };
         return Ok(Answer { text, status: u8::from(!fleet.is_right()) });
     }
@@ -136,22 +135,21 @@ pub fn run(arguments: &Arguments, also: rules::Also) -> Result<Answer, CheckErro
     rules::say_once(&mut findings);
     let facts = || machine::here(conf, &slurm_conf, &look.slurm.settings);
     if arguments.node_report {
-        return Ok(Answer::from(json::line(&fleet::Report::of(facts(), &findings))));
+        return Ok(Answer::from(json::line(&fleet::Report { machine: facts(), findings })));
     }
     let reached = look.reach.slurmctld.is_ok() && look.reach.slurmdbd.is_ok();
-    let answer = answer(&findings, arguments, arguments.json.then(facts));
+    let answer = answer(findings, arguments, arguments.json.then(facts));
     Ok(if reached { answer } else { Answer { status: 2, ..answer } })
 }
 
-fn answer(findings: &[Finding], arguments: &Arguments, machine: Option<machine::Machine>) -> Answer {
-    let wrong = findings.iter().any(|finding| matches!(finding.status, Status::Wrong(_)));
-    let lines = || findings.iter().map(fleet::Line::of).collect::<Vec<_>>();
+fn answer(findings: Vec<Finding>, arguments: &Arguments, machine: Option<machine::Machine>) -> Answer {
+    let status = u8::from(findings.iter().any(Finding::is_wrong));
     let text = match machine {
-        Some(machine) => json::text(&fleet::Report::of(machine, findings)),
-        None if arguments.json => json::text(&serde_json::json!({"findings": lines()})),
-        None => finding::lines(findings, form(arguments)),
+        Some(machine) => json::text(&fleet::Report { machine, findings }),
+        None if arguments.json => json::text(&serde_json::json!({"findings": findings})),
+        None => finding::lines(&findings, form(arguments)),
     };
-    Answer { text, status: u8::from(wrong) }
+    Answer { text, status }
 }
 
 fn form(&Arguments { all, quiet, color, .. }: &Arguments) -> Form {
@@ -324,7 +322,7 @@ impl<'a> Look<'a> {
         }
         if let Some(node) = &node {
             let share = &config.node.share_gres;
-            let shares = slurm.nodes.iter().any(|node| node.gres.iter().any(|(name, ..)| name == share));
+            let shares = slurm.nodes.iter().any(|node| node.has(share));
             findings.extend(node::gres(here, node, shares, gpus.as_ref()));
             if let (Some(gpus), Some(counted)) = (&gpus, self.node()) {
                 findings.extend(local::gres(here, &own, &counted.gres, &gres_conf, gpus.details.len()));
@@ -368,31 +366,11 @@ impl<'a> Look<'a> {
 
     /// Compares the database with the QOSes that the file defines. `None` if it defines none.
     fn qoses(&self, conf: Option<&Path>) -> Option<Finding> {
-        let about = "QOS";
-        if self.config.qoses.is_empty() {
-            return None;
-        }
-        if self.reach.slurmctld.is_err() || self.reach.slurmdbd.is_err() || !self.slurm.has_accounting() {
-            return Some(Finding::unknown(
-                about,
-                "can't be compared with the database, see the line slurmdbd",
-            ));
-        }
-        let lines = counted(self.config.qoses.len(), "line");
-        Some(match qos::drift(conf) {
-            Err(error) => Finding::unknown(about, error.to_string()),
-            Ok(qos::Drift::Mistake(said)) => {
-                let first = if said.contains("AccountingStorageTRES") { "as it says; or " } else { "" };
-                Finding::wrong(about, said, format!("{first}gpushare.conf: correct the line"))
-            }
-            Ok(qos::Drift::Pending(said)) => Finding::wrong(
-                about,
-                said,
-                "gpushare qos plan; if it shows what you want, gpushare qos apply",
-            ),
-            Ok(qos::Drift::Missed(said)) => Finding::wrong(about, said, qos::MENDS),
-            Ok(qos::Drift::Leftover(said)) => Finding::ok(about, format!("{lines}; {said}")),
-            Ok(qos::Drift::None) => Finding::ok(about, format!("{lines}, and Slurm's database matches")),
+        let is_there =
+            self.reach.slurmctld.is_ok() && self.reach.slurmdbd.is_ok() && self.slurm.has_accounting();
+        (!self.config.qoses.is_empty()).then(|| match is_there {
+            true => qoses::finding(conf),
+            false => qoses::unknown("can't be compared with the database, see the line slurmdbd"),
         })
     }
 }

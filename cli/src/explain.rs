@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use clap::{Args, FromArgMatches, ValueHint};
 use gpushare::submit::message;
 use gpushare::submit::policy::{self, Change, Remark};
+use gpushare::submit::request::{Batch, Request};
 
 mod error;
 pub mod job;
@@ -195,15 +196,24 @@ fn judge(words: &[Vec<u8>], user: Option<&str>, conf: Option<&Path>) -> Result<A
             }
             let (mut refused, mut notes) = (None, Vec::new());
             let qos = wording::qos(&request, &database).map(String::from_utf8_lossy);
-            let above = |qos: &str| {
-                outlook::above(&request, qos, &database, &acceptance.remarks, (&snapshot, &qoses))
+            // Slurm refuses by the time that is asked for, and backfill starts a job with as little as --time-min.
+            let asked = request.batch.and_then(|batch| batch.time_limit);
+            let batch = request.batch.map(|batch| Batch { time_limit: job.least_time(), ..batch });
+            let started = Request { batch, ..request };
+            let is_refused = |line: &Beyond| matches!(line, Beyond::Refused(_));
+            let above = |request, qos: &str| {
+                outlook::above((request, asked), qos, &database, &acceptance.remarks, (&snapshot, &qoses))
+                    .into_iter()
             };
-            let unwelcome = |qos: &str| outlook::unwelcome(&request, qos, &database, &snapshot);
-            let mut lines: Vec<Beyond> =
-                qos.iter().flat_map(|qos| unwelcome(qos).into_iter().chain(above(qos))).collect();
+            let mut lines: Vec<Beyond> = Vec::new();
+            if let Some(qos) = &qos {
+                lines.extend(outlook::unwelcome(&started, qos, &database, &snapshot));
+                lines.extend(above(&request, qos).filter(is_refused));
+                lines.extend(above(&started, qos).filter(|line| !is_refused(line)));
+            }
             // A request that is only let pass would be counted and logged again; and slurmctld's rules may be others.
             let asks = acceptance.remarks.is_empty() && own && conf.is_none();
-            if asks && !lines.iter().any(|line| matches!(line, Beyond::Refused(_))) {
+            if asks && !lines.iter().any(is_refused) {
                 lines.extend(trial::ask(words, &options, has_script));
             }
             for line in lines {

@@ -14,17 +14,15 @@ use gpushare_terminal::{Table, print};
 
 mod apply;
 mod ask;
-mod error;
+pub(crate) mod error;
 mod json;
 mod show;
-mod site;
-mod write;
+pub(crate) mod site;
+pub(crate) mod write;
 
-use error::QosError;
+use error::{MENDS, QosError};
 use site::Site;
 
-/// The command that makes slurmctld read all QOSes again.
-pub const MENDS: &str = "scontrol reconfigure, up to 23.02 a restart of slurmctld";
 /// Longer than slurmctld needs, and longer than 22.05 needs to reconnect to slurmdbd.
 const PATIENCE: Duration = Duration::from_secs(12);
 const PAUSE: Duration = Duration::from_millis(200);
@@ -182,48 +180,6 @@ fn wait_for_slurmctld() -> Result<(), QosError> {
             Some(missed) => return Err(QosError::Missed(missed)),
         }
     }
-}
-
-/// How the database differs from the file, for `gpushare check`.
-pub enum Drift {
-    /// There is no difference.
-    None,
-    /// A line can't be applied; which, and why.
-    Mistake(String),
-    /// What `apply` would do, or can't do.
-    Pending(String),
-    /// A QOS whose line was removed; it stays until an administrator uses `--prune`.
-    Leftover(String),
-    /// The database matches the file, but slurmctld doesn't match the database.
-    Missed(String),
-}
-
-/// Reads both; prints nothing.
-///
-/// # Errors
-/// One of them can't be read.
-pub fn drift(conf: Option<&std::path::Path>) -> Result<Drift, QosError> {
-    let site = Site::read(conf)?;
-    let mut findings = site.findings().into_iter().filter(|finding| finding.is_error);
-    if let Some(finding) = findings.next() {
-        let more = findings.count();
-        let more = if more == 0 { String::new() } else { format!(" (and {more} more)") };
-        return Ok(Drift::Mistake(format!("line {}: {}{more}", finding.line, finding.text)));
-    }
-    let plan = gpushare_qos::plan(&site.qoses, &site.actual, &site.cluster, None);
-    if plan.changes.is_empty()
-        && let Some(missed) = site::missed()?
-    {
-        return Ok(Drift::Missed(missed));
-    }
-    let said = write::plan(&plan);
-    let first = said.lines().next().unwrap_or_default().to_owned();
-    Ok(match (plan.changes.is_empty(), plan.obstacles.is_empty(), plan.leftovers.is_empty()) {
-        (true, true, true) => Drift::None,
-        (true, true, false) => Drift::Leftover(first.trim_start_matches("! ").to_owned()),
-        (true, false, _) => Drift::Pending(first),
-        (false, ..) => Drift::Pending(format!("{}: {first}", said.lines().last().unwrap_or_default())),
-    })
 }
 
 /// Prints mistakes and old names in the lines first; stops if one of them is an error.

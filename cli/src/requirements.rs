@@ -15,7 +15,7 @@ mod partitions;
 
 pub use gpushare_slurm_text::settings::is_plugin;
 
-pub use list::{fence, is_of_fence, limits_memory, requirements};
+pub use list::{fence, is_of_fence, limits_memory, requirements, types};
 pub use partitions::{Bill, billing, filled_in_order};
 
 /// A setting, and how it must be.

@@ -48,10 +48,6 @@ pub struct Arguments {
     /// For what Slurm doesn't know, read DIR/NODE.json, the output of gpushare status --json on the nodes
     #[arg(long, value_name = "DIR")]
     collected: Option<PathBuf>,
-    /// Fields separated by '|', with a header line: one line for each job and GPU (of the cluster: node); times in
-    /// seconds since 1970
-    #[arg(long, short = 'P', conflicts_with = "json")]
-    parsable: bool,
     /// All of it as one JSON object
     #[arg(long)]
     json: bool,
@@ -91,29 +87,22 @@ impl Wanted {
     }
 }
 
-/// What to show, for this node or for the cluster.
-struct Question {
-    /// `None` for this node.
-    places: Option<Places>,
-    wanted: Wanted,
-    view: Option<View>,
-}
-
 /// The text to print.
 ///
 /// # Errors
 /// The ledger can't be read, Slurm can't be asked, or there is no such node or partition.
 pub fn run(arguments: &Arguments) -> Result<String, StatusError> {
-    let colour = colours(arguments.color) && !arguments.parsable;
+    let colour = colours(arguments.color);
     let conf = arguments.conf.as_deref();
-    let parsable = arguments.parsable;
-    let Question { places, wanted, view } = Question::read(arguments)?;
+    let (places, wanted) = question(arguments)?;
+    let of_jobs = arguments.jobs.as_ref().map(|_| View::Jobs);
+    let view = if arguments.gpus { Some(View::Gpus) } else { of_jobs };
     let (text, complaints) = match places {
         Some(places) => {
             let cluster = cluster::gather(&places, &wanted, arguments.collected.as_deref(), conf)?;
             let text = match arguments.json {
                 true => gpushare_terminal::json::text(&cluster),
-                false => columns::text(&cluster::write::lines(&cluster, view, parsable), colour),
+                false => columns::text(&cluster::write::lines(&cluster, view), colour),
             };
             (text, cluster.complaints)
         }
@@ -124,7 +113,7 @@ pub fn run(arguments: &Arguments) -> Result<String, StatusError> {
             }
             let text = match arguments.json {
                 true => gpushare_terminal::json::text(&json::object(&status)),
-                false => columns::text(&write::lines(&status, view, parsable), colour),
+                false => columns::text(&write::lines(&status, view), colour),
             };
             (text, status.complaints)
         }
@@ -133,27 +122,19 @@ pub fn run(arguments: &Arguments) -> Result<String, StatusError> {
     Ok(text)
 }
 
-impl Question {
-    fn read(arguments: &Arguments) -> Result<Question, StatusError> {
-        let mut hosts = arguments.hosts.clone();
-        hosts.extend(arguments.nodes.clone().filter(|list| !list.is_empty()));
-        let partitions = arguments.partition.clone();
-        let is_cluster = arguments.nodes.is_some()
-            || arguments.collected.is_some()
-            || !(hosts.is_empty() && partitions.is_empty());
-        let list = arguments.jobs.as_deref().unwrap_or_default();
-        let number = |word: &str| word.trim().parse().map_err(|_| StatusError::NoJob(word.to_owned()));
-        let jobs = list.split(',').filter(|word| !word.is_empty()).map(number).collect::<Result<_, _>>()?;
-        Ok(Question {
-            places: is_cluster.then_some(Places { hosts, partitions }),
-            wanted: Wanted { users: arguments.user.clone(), jobs },
-            view: match (arguments.gpus, &arguments.jobs) {
-                (true, _) => Some(View::Gpus),
-                (false, Some(_)) => Some(View::Jobs),
-                (false, None) => None,
-            },
-        })
-    }
+/// Which nodes of the cluster, if not this one, and which jobs.
+fn question(arguments: &Arguments) -> Result<(Option<Places>, Wanted), StatusError> {
+    let mut hosts = arguments.hosts.clone();
+    hosts.extend(arguments.nodes.clone().filter(|list| !list.is_empty()));
+    let partitions = arguments.partition.clone();
+    let is_cluster = arguments.nodes.is_some()
+        || arguments.collected.is_some()
+        || !(hosts.is_empty() && partitions.is_empty());
+    let list = arguments.jobs.as_deref().unwrap_or_default();
+    let number = |word: &str| word.trim().parse().map_err(|_| StatusError::NoJob(word.to_owned()));
+    let jobs = list.split(',').filter(|word| !word.is_empty()).map(number).collect::<Result<_, _>>()?;
+    let wanted = Wanted { users: arguments.user.clone(), jobs };
+    Ok((is_cluster.then_some(Places { hosts, partitions }), wanted))
 }
 
 /// <https://no-color.org>: it counts if set and not empty. A dumb terminal has no colours.

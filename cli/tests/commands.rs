@@ -168,6 +168,6 @@ fn a_wrong_job_is_an_error() {
 fn completions_are_printed_for_each_shell() {
     for shell in ["bash", "zsh", "fish"] {
         let said = text(&run(&["completions", shell], &[]).stdout);
-        assert!(said.contains("detailed-exitcode") && said.contains("parsable"), "{shell}");
+        assert!(said.contains("detailed-exitcode") && said.contains("collected"), "{shell}");
     }
 }

@@ -268,11 +268,14 @@ class Cluster:
         said = self.run(["gpushare", "check", "--json", *words], node=node).stdout
         return [one for one in json.loads(said)["findings"] if one["about"] == about]
 
+    def status(self, *words, node=None, user="root"):
+        """What `gpushare status` says."""
+        return json.loads(self.ok(["gpushare", "status", "--json", *words], user, node=node))
+
     def shares(self, node=None):
-        """The ledger, one dict for each job and GPU, with the names of `gpushare status --parsable`."""
-        header, *lines = self.ok(["gpushare", "status", "--parsable"], node=node).splitlines()
-        return [dict(zip(header.split("|"), line.split("|"))) for line in lines]
+        """The ledger, one dict for each job and GPU: its job's fields and its own."""
+        return [{**job, "job": str(job["job"]), **gpu} for job in self.status(node=node)["jobs"] for gpu in job["gpus"]]
 
     def ledger(self, node=None):
         """{job: GPU index}"""
-        return {row["JOB"]: int(row["GPU"]) for row in self.shares(node)}
+        return {row["job"]: row["index"] for row in self.shares(node)}

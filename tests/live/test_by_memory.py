@@ -27,7 +27,7 @@ def test_the_job_has_the_fewest_units_with_that_memory(by_memory):
     # 12,288 MiB are 40.96 units.
     assert by_memory.output(job).split() == ["41", "12300", "step", "41"]
     assert by_memory.fields(job)["TresPerNode"].endswith("gpushare:41")
-    assert [row["UNITS"] for row in by_memory.shares()] == ["41"], by_memory.shares()
+    assert [row["units"] for row in by_memory.shares()] == [41], by_memory.shares()
     # A whole GPU, which is another one than the first job's.
     other, gpu = by_memory.start("--gres=gpumem:24000")
     assert by_memory.ledger()[job] != int(gpu)

@@ -115,8 +115,8 @@ def test_a_share_lives_through_restarts_and_goes_with_its_job(nodes):
     told = "open=0 denied=1,2,3 other=-\n" * 2
     nodes.wait(lambda: nodes.output(job) == told, "what it and its step can open")
     assert nodes.ok(["srun", "--overlap", f"--jobid={job}", "--gres=mps:50", OPEN], "alice") == told.split("\n")[0]
-    listed = nodes.ok("gpushare status --nodes --parsable").splitlines()
-    assert [line.split("|")[:2] for line in listed[1:]] == [["n1", "idle"], ["n2", "mixed"]], listed
+    listed = nodes.status("--nodes")["nodes"]
+    assert [(one["node"], one["state"]) for one in listed] == [("n1", "idle"), ("n2", "mixed")], listed
     nodes.ok(["scontrol", "requeue", job])
     nodes.wait(lambda: ledger(nodes, job) == {}, "its share's end")
     # 22.05 sometimes runs no prolog for a job that starts again so soon.
@@ -141,4 +141,5 @@ def test_a_deleted_node_leaves_nothing_behind(cluster):
     assert "n2" not in cluster.ok("gpushare status --nodes")
     assert cluster.run("gpushare check --quiet").stdout == ""
     cluster.ok("/lab/service start slurmd n2", timeout=90)
-    cluster.wait(lambda: "n2|idle|yes" in cluster.ok("gpushare status --nodes --parsable"), "the node")
+    there = lambda: ("n2", "idle") in [(one["node"], one["state"]) for one in cluster.status("--nodes")["nodes"]]
+    cluster.wait(there, "the node")

@@ -344,6 +344,19 @@ def test_more_time_than_is_allowed_is_said(jobs, limit, none, reason, line):
         jobs.wait(lambda: line in explained(jobs, f"-t20 {words}"), "slurmctld to have the limit")
         assert "minutes" not in explained(jobs, f"-t10 {words}") + explained(jobs, words)
         waits(jobs, jobs.sbatch("-t20", *words.split(), user="alice"), reason)
+        jobs.cancel_all()
+        # Backfill starts what is content with less, but asks QOSes before it lowers the time.
+        said = explained(jobs, f"-t20 --time-min=10 {words}")
+        job = jobs.sbatch("-t20", "--time-min=10", *words.split(), user="alice")
+        if "qos" in limit:
+            assert line in said
+            waits(jobs, job, reason)
+        else:
+            assert "minutes" not in said
+            jobs.wait_state(job, "RUNNING")
+            assert "TimeLimit=00:10:00 " in jobs.ok(f"scontrol show job {job}")
+            refused = jobs.run(f"gpushare explain -- -t20 --time-min=11 {words}", "alice")
+            assert refused.returncode == 1 and "Invalid time-min specification" in refused.stdout, refused
     finally:
         jobs.ok(limit.format(none))
 
@@ -369,6 +382,10 @@ def test_a_limit_on_time_counts_as_slurm_counts_it(jobs):
         refused = jobs.run(f"gpushare explain -- -t20 {words}", "alice")
         assert said.format(20) + "the QOS has DenyOnLimit" in refused.stdout and refused.returncode == 1, refused
         assert jobs.run(f"sbatch -t20 {words} --wrap true", "alice").returncode != 0
+        least = f"-t20 --time-min=5 {words}"
+        refused = jobs.run(f"gpushare explain -- {least}", "alice")
+        assert said.format(20) + "the QOS has DenyOnLimit" in refused.stdout and refused.returncode == 1, refused
+        assert jobs.run(f"sbatch {least} --wrap true", "alice").returncode != 0
         jobs.ok("sacctmgr -i modify qos two set MaxWall=-1 UsageFactor=1 flags-=UsageFactorSafe,DenyOnLimit")
         jobs.ok("sacctmgr -i modify user alice set MaxWall=10")
         own = "the user's association with account '"

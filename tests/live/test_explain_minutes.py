@@ -135,10 +135,18 @@ def test_a_request_is_judged_by_its_minutes(jobs):
     never = "never allows more than 60 minutes of gres/gpu:a40 for one job (MaxTRESMinsPJ), but this asks for 80"
     assert f"QOS 'one' {never}" in said and "waits forever" in said and status == (0, 0), said
     assert "note:" not in answers("-t30")[0]
+    # Backfill starts what is content with less.
+    assert "note:" not in answers("-t40", "--time-min=30")[0]
+    jobs.cancel_all()
+    job = jobs.sbatch("--qos=one", "--gres=gpu:a40:2", "-t40", "--time-min=30", user="alice")
+    jobs.wait_state(job, "RUNNING")
+    jobs.cancel_all()
     jobs.ok("sacctmgr -i modify qos one set flags+=DenyOnLimit")
     try:
         jobs.wait(lambda: answers("-t40")[1][1], "slurmctld to have the flag")
         said, status = answers("-t40")
+        assert status == (1, 1) and "DenyOnLimit" in said, said
+        said, status = answers("-t40", "--time-min=30")
         assert status == (1, 1) and "DenyOnLimit" in said, said
         assert answers()[1] == (0, 0), "slurmctld gives it a time limit that fits"
     finally:

@@ -65,7 +65,7 @@ def test_an_installation_from_beginning_to_end(cluster):
     again, lines = plugin_in_memory(cluster)
     assert again == pid and lines and all("(deleted)" in line for line in lines)
     assert len(could_open(cluster, SHARE)[0]) == 1
-    assert cluster.shares()[0]["JOB"] == job
+    assert cluster.shares()[0]["job"] == job
     cluster.cancel_all()
     cluster.wait_no_shares()
     assert no_step_is_left(cluster)

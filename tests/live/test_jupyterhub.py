@@ -70,7 +70,7 @@ def test_ten_notebooks_start_at_once_on_four_gpus_and_none_has_more_than_it_hold
         assert pages[name][0] == 200 and pages[name][1].endswith(f"/user/{name}/"), pages[name]
     units = Counter()
     for row in hub.shares():
-        units[row["GPU"]] += int(row["UNITS"])
+        units[row["index"]] += row["units"]
     assert len(hub.ledger()) == 10 and sum(units.values()) == 300
     assert len(units) == 4 and max(units.values()) <= 100, units
 
@@ -80,7 +80,7 @@ def test_a_notebook_opens_only_its_gpu(hub, pages):
     # Without the terminal's echo and controls.
     lines = {name: "\n".join(re.findall(r"open=\S+ denied=\S+ other=-", text)) for name, text in outputs.items()}
     assert {name: opened(text) for name, text in lines.items()} == {
-        row["USER"]: [{int(row["GPU"])}] for row in hub.shares()
+        row["user"]: [{row["index"]}] for row in hub.shares()
     }
 
 
@@ -104,8 +104,8 @@ def test_a_notebook_has_the_profiles_modules_and_no_shell_ran_outside_of_the_fen
     assert ask(hub, "kernel", "s01", stdin=code) == "/opt/modules"
     assert "changed GS155" not in hub.log("slurmctld")
     for row in hub.shares():
-        shells = opened(hub.ok(["cat", f"/lab/out/shells.{row['USER']}"]))
-        assert shells and all(gpus == {int(row["GPU"])} for gpus in shells), (row, shells)
+        shells = opened(hub.ok(["cat", f"/lab/out/shells.{row['user']}"]))
+        assert shells and all(gpus == {row["index"]} for gpus in shells), (row, shells)
 
 
 def test_with_batchspawners_own_script_there_are_no_modules_and_under_allow_a_shell_opens_every_gpu(hub, pages):

@@ -61,7 +61,7 @@ def test_a_share_goes_by_load_and_its_job_is_limited(node):
     node.wait(lambda: told(node) == [limit], f"'{limit}', not {told(node)}")
     assert node.ok(f"test -d {cgroup}/step_extern && cat /run/gpushare/limits") == ""
     row = node.shares()[0]
-    assert row["MEMORY"] == str(half), row
+    assert row["memory"] == half, row
 
 
 def test_programs_are_told_no_more_memory_than_slurm_tells_them(node):

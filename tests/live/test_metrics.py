@@ -85,15 +85,16 @@ def test_gpus_shares_jobs_and_users_are_what_runs(node):
     jobs.append(node.start(QUARTER, user="bob")[0])
     now = metrics(node)
     ledger = node.shares()
-    assert sorted(row["JOB"] for row in ledger) == sorted(jobs)
+    assert sorted(row["job"] for row in ledger) == sorted(jobs)
     units = Counter({str(gpu): 0 for gpu in range(4)})
     users = {str(gpu): set() for gpu in range(4)}
     for row in ledger:
-        units[row["GPU"]] += int(row["UNITS"])
-        users[row["GPU"]].add(row["UID"])
+        units[str(row["index"])] += row["units"]
+        users[str(row["index"])].add(row["user_id"])
     assert by(now, "gpushare_gpu_units_assigned", "gpu") == dict(units)
     assert by(now, "gpushare_gpu_users", "gpu") == {gpu: len(here) for gpu, here in users.items()}
-    assert by(now, "gpushare_gpu_jobs", "gpu") == {gpu: sum(row["GPU"] == gpu for row in ledger) for gpu in units}
+    jobs_on = Counter(str(row["index"]) for row in ledger)
+    assert by(now, "gpushare_gpu_jobs", "gpu") == {gpu: jobs_on[gpu] for gpu in units}
     assert by(now, "gpushare_gpu_units_capacity", "gpu") == dict.fromkeys(units, 80)
     for name, value in (("healthy", 1), ("whole", 0), ("mig_enabled", 0)):
         assert by(now, f"gpushare_gpu_{name}", "gpu") == dict.fromkeys(units, value), name
@@ -101,7 +102,7 @@ def test_gpus_shares_jobs_and_users_are_what_runs(node):
     assert info == {(str(gpu), uuid, f"/dev/nvidia{gpu}"): 1 for gpu, uuid in enumerate(uuids(node))}
     assert (by(now, "gpushare_jobs"), by(now, "gpushare_users"), by(now, "gpushare_gpus")) == (6, 2, 4)
     assert (by(now, "gpushare_up"), by(now, "gpushare_gpus_missing"), by(now, "gpushare_failed_jobs")) == (1, 0, 0)
-    daemons = {(row["GPU"], row["UID"]) for row in ledger}
+    daemons = {(str(row["index"]), str(row["user_id"])) for row in ledger}
     running = Counter(gpu for gpu, _ in daemons)
     assert by(now, "gpushare_mps_daemons", "gpu", "state") == {
         (gpu, state): running[gpu] if state == "running" else 0

@@ -137,7 +137,7 @@ def new_ones(cluster, node, request, count=4):
     gpus = []
     for job in jobs:
         cluster.wait(lambda: len(opened(cluster.output(job))) == 2, f"job {job}: {cluster.output(job)}")
-        [gpu] = [row["GPU"] for row in cluster.shares(node) if row["JOB"] == job]
+        [gpu] = [str(row["index"]) for row in cluster.shares(node) if row["job"] == job]
         assert opened(cluster.output(job)) == [{int(gpu)}] * 2
         # Whatever the GPU's number: a program counts those that it can open.
         cluster.wait(lambda: "cuda=" in cluster.output(job), f"job {job}'s step")
@@ -294,7 +294,7 @@ def shards_by_lua(cluster, jobs):
     cluster.ok("sed -i s/^JobSubmitPlugins=/JobSubmitPlugins=lua,/ /etc/slurm/extra.conf")
     cluster.ok("/lab/service restart slurmctld")
     part = jobs.start("n2", "--gres=gpu:a40.4:1")
-    assert [row["UNITS"] for row in cluster.shares("n2") if row["JOB"] == part] == ["2"]
+    assert [row["units"] for row in cluster.shares("n2") if row["job"] == part] == [2]
 
 
 SITE = "/run/site-mps"

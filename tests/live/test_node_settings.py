@@ -17,9 +17,7 @@ def mixed(mixed_nodes):
 
 def gpus(cluster, node):
     """[(units, capacity)] of a node's GPUs."""
-    header, *lines = cluster.ok(["gpushare", "status", "--parsable", "--gpus"], node=node).splitlines()
-    rows = [dict(zip(header.split("|"), line.split("|"))) for line in lines]
-    return [(int(row["UNITS"]), int(row["CAPACITY"])) for row in rows]
+    return [(gpu["units"], gpu["capacity"]) for gpu in cluster.status(node=node)["gpus"]]
 
 
 def share(cluster, node, units, count=1):
@@ -113,9 +111,8 @@ def test_commands_know_each_node(mixed):
     assert re.search("^ok +Placement +override: ", mixed.run(["gpushare", "check", "--all"], node="n3").stdout, re.M)
     assert "Name=gpushare Count=36 Flags=CountOnly" in mixed.ok(["gpushare", "conf", "gres"], node="n2")
     assert "Name=gpushare Count=128" in mixed.ok(["gpushare", "conf", "gres"], node="n3")
-    header, *lines = mixed.ok(["gpushare", "status", "--nodes", "--parsable"]).splitlines()
-    rows = [dict(zip(header.split("|"), line.split("|"))) for line in lines]
-    assert {row["NODE"]: int(row["CAPACITY"]) for row in rows} == {"n1": 320, "n2": 36, "n3": 128}
+    told = mixed.status("--nodes")["nodes"]
+    assert {row["node"]: row["capacity"] for row in told} == {"n1": 320, "n2": 36, "n3": 128}
 
 
 def test_a_change_under_running_jobs_overbooks_nothing(mixed):

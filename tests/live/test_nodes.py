@@ -128,13 +128,12 @@ def test_each_node_has_its_own_gpus_and_ledger(nodes):
         assert cluster.ok("hostname", node=node) == node
         assert cluster.ok("ls -d /dev/nvidia[0-9]* | wc -l", node=node) == str(count)
         assert list(cluster.ledger(node)) == [jobs[node]]
-        status = cluster.ok(["gpushare", "status", "--parsable", "--gpus"], node=node)
-        assert len(status.splitlines()) == 1 + count, status
+        assert len(cluster.status(node=node)["gpus"]) == count
         checked = cluster.run(["gpushare", "check", "--all"], node=node)
         assert checked.returncode == 0, checked.stdout + checked.stderr
         printed = cluster.ok(["gpushare", "conf", "gres"], node=node)
         assert f"NodeName={node} " in printed and not re.search(rf"NodeName=(?!{node} )n\d", printed), printed
-    assert cluster.ok("gpushare status --parsable").count("\n") == 0, "this is no node"
+    assert cluster.shares() == [], "this is no node"
 
 
 def test_a_job_over_all_nodes_has_a_gpu_on_each(nodes):

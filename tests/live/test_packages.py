@@ -263,7 +263,7 @@ def go_on(cluster, jobs):
     """Jobs go on with their GPUs, requests are checked, and a new share is placed."""
     for job, gpus in jobs.items():
         assert cluster.state(job) == "RUNNING" and could_open_in(cluster, job) == [gpus]
-    assert {row["JOB"] for row in cluster.shares()} == set(jobs)
+    assert {row["job"] for row in cluster.shares()} == set(jobs)
     assert cluster.run(REFUSED, "alice").returncode != 0
     assert len(could_open(cluster, SHARE)[0]) == 1
     return True

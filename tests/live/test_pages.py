@@ -516,7 +516,7 @@ def test_the_example_of_the_manual_page_of_gpushare_conf(paged_own):
         assert "+ qos qos_lafferty" in paged_own.ok("sacctmgr -i add account lafferty >/dev/null; gpushare qos plan")
         job = paged_own.sbatch("-w", "n1", "--gres=gpushare:40")
         row, = paged_own.wait(lambda: paged_own.shares("n1"), "its share")
-        assert (row["JOB"], row["UNITS"], row["CAPACITY"]) == (job, "40", "80"), row
+        assert (row["job"], row["units"], row["capacity"]) == (job, 40, 80), row
     finally:
         paged_own.cancel_all()
         settings(paged_own, before)

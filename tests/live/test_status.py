@@ -21,11 +21,6 @@ SHARES = {
 NASTY = "\x1b[31mred\x1b]0;title\x07\u009b2J|\"\\\n   UserId=root(0)\n"
 
 
-def table(text):
-    head, *lines = text.splitlines()
-    return [dict(zip(head.split("|"), line.split("|"), strict=True)) for line in lines]
-
-
 def obeyed(text):
     """What of a text a terminal would obey."""
     return re.findall(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]", text)
@@ -40,7 +35,16 @@ def node(status_nodes):
 
 
 def nodes(node, *options, user="alice"):
-    return table(node.ok(["gpushare", "status", "--nodes", "-P", *options], user))
+    return node.status("--nodes", *options, user=user)["nodes"]
+
+
+def users(row):
+    return sorted({job["user"] or "?" for job in row["jobs"]})
+
+
+def on(row, gpu):
+    """The jobs on a GPU."""
+    return [str(job["job"]) for job in row["jobs"] if gpu["index"] in job["gpus"]]
 
 
 def three_shares(node):
@@ -52,40 +56,34 @@ def test_anybody_sees_the_cluster_as_slurm_counts_it(node):
     gres, full, units = SHARES[node.kind]
     [row] = nodes(node)
     empty = {
-        "NODE": node.name, "STATE": "idle", "USABLE": "yes", "GPUS": "4", "WHOLE": "0", "UNITS": "0",
-        "FREE": str(4 * full), "CAPACITY": str(4 * full), "JOBS": "0", "USERS": "", "AGE": "", "REASON": "",
-        "PARTITIONS": row["PARTITIONS"],
+        "node": node.name, "state": "idle", "usable": True, "reason": None, "gpu_count": 4, "whole": 0, "units": 0,
+        "free": 4 * full, "capacity": 4 * full, "gpus": row["gpus"], "jobs": [], "partitions": row["partitions"],
+        "age": None,
     }
-    assert row["PARTITIONS"]
-    assert {**row, "STATE": row["STATE"].replace("planned", "idle")} == empty
+    assert row["partitions"]
+    assert {**row, "state": row["state"].replace("planned", "idle")} == empty
     jobs = three_shares(node)
     [row] = nodes(node)
-    expected = {
-        "STATE": "mixed", "UNITS": str(3 * units), "FREE": str(4 * full - 3 * units), "JOBS": "3", "USERS": "alice,bob",
-    }
-    assert row == {**empty, **expected}
-    rows = nodes(node, "--gpus")
+    expected = {"state": "mixed", "units": 3 * units, "free": 4 * full - 3 * units}
+    assert row == {**empty, **expected, "gpus": row["gpus"], "jobs": row["jobs"]}
+    assert [str(job["job"]) for job in row["jobs"]] == jobs and users(row) == ["alice", "bob"], row
     if node.kind in ("own", "override"):
         # Only the node knows which GPU it is.
-        assert [row["GPU"] for row in rows] == [""] and rows[0]["UNITS"] == str(3 * units)
-        assert rows[0]["JOBS"].split(",") == jobs
+        assert row["gpus"] == [] and all(job["gpus"] == [] for job in row["jobs"]), row
     else:
         by_ledger = node.ledger()
-        for index, row in enumerate(rows):
+        for index, gpu in enumerate(row["gpus"]):
             mine = [job for job in jobs if by_ledger[job] == index]
-            assert row["GPU"] == str(index) and row["WHOLE"] == "no"
-            assert row["UNITS"] == str(units * len(mine)) and row["JOBS"] == ",".join(mine)
-            assert int(row["UNITS"]) + int(row["FREE"]) == int(row["CAPACITY"]) == full
-        assert len(rows) == 4
+            assert (gpu["index"], gpu["whole"]) == (index, False) and on(row, gpu) == mine, row
+            assert gpu["units"] == units * len(mine) and gpu["units"] + gpu["free"] == gpu["capacity"] == full, row
+        assert len(row["gpus"]) == 4
     # What people get has the same, and the sums.
     shown = node.ok(["gpushare", "status", "--nodes"], "alice")
     assert f"1 node: 4 GPUs, 0 whole; {3 * units} of {4 * full} units in use" in shown, shown
     assert "3 jobs of 2 users" in shown, shown
     shown = node.ok(["gpushare", "status", "--nodes", node.name, "--gpus"], "bob")
-    assert len(shown.splitlines()) == 3 + len(rows), shown
-    told = json.loads(node.ok(["gpushare", "status", "--nodes", "--json"], "alice"))
-    assert [job["job"] for job in told["nodes"][0]["jobs"]] == list(map(int, jobs))
-    assert all(job["units"] == units for job in told["nodes"][0]["jobs"])
+    assert len(shown.splitlines()) == 3 + max(len(row["gpus"]), 1), shown
+    assert all(job["units"] == units for job in row["jobs"])
     failed = node.run(["gpushare", "status", "--nodes", "nowhere[1-3]"], "alice")
     assert (failed.returncode, failed.stdout) == (2, ""), failed
     assert failed.stderr == "gpushare: the cluster has no nodes nowhere1, nowhere2, nowhere3; see sinfo -N\n"
@@ -98,12 +96,12 @@ def test_a_whole_gpu_has_no_room(node):
     whole = node.start("--gres=gpu:a40:1", user="bob")[0]
     shares = three_shares(node)
     [row] = nodes(node)
-    assert (row["WHOLE"], row["UNITS"], row["FREE"]) == ("1", str(3 * units), str(3 * full - 3 * units)), row
+    assert (row["whole"], row["units"], row["free"]) == (1, 3 * units, 3 * full - 3 * units), row
     by_ledger = node.ledger()
-    for row in nodes(node, "--gpus"):
-        is_whole = int(row["GPU"]) == by_ledger[whole]
-        assert row["WHOLE"] == ("yes" if is_whole else "no"), row
-        assert not is_whole or (row["FREE"], row["JOBS"], row["USERS"]) == ("0", whole, "bob"), row
+    for gpu in row["gpus"]:
+        is_whole = gpu["index"] == by_ledger[whole]
+        assert gpu["whole"] == is_whole, row
+        assert not is_whole or (gpu["free"], on(row, gpu)) == (0, [whole]), row
     assert all(by_ledger[job] != by_ledger[whole] for job in shares)
 
 
@@ -111,27 +109,34 @@ def test_jobs_and_nodes_are_chosen_as_with_squeue(node):
     gres, _, units = SHARES[node.kind]
     names = {}
     for user, name in (("alice", "zebra"), ("bob", "ant|x"), ("alice", "my job")):
-        names[node.start(f"--gres={gres}:{units}", "-J", name, user=user)[0]] = name.replace("|", "/")
+        names[node.start(f"--gres={gres}:{units}", "-J", name, user=user)[0]] = name
     first, second, third = names
 
-    def shown(columns, *options, user="alice"):
-        head, *rows = (line.split("|") for line in node.ok(["gpushare", "status", "-P", *options], user).splitlines())
-        return [tuple(dict(zip(head, row))[name] for name in columns.split()) for row in rows]
+    def shown(*options, user="alice"):
+        """{job: itself}"""
+        return {str(job["job"]): job for one in node.status(*options, user=user)["nodes"] for job in one["jobs"]}
 
-    [partition] = set(shown("PARTITION", "--nodes", "--jobs"))
-    assert shown("JOB NAME", node.name, "--jobs") == list(names.items())
-    assert shown("JOB", "-p", *partition, "--jobs") == [(first,), (second,), (third,)]
-    assert shown("JOB USER UNITS", "--nodes", "-u", "bob", "--jobs") == [(second, "bob", str(units))]
-    assert shown("USER", "--nodes", f"--jobs={first},{third}") == [("alice",), ("alice",)]
-    assert shown("NODE USERS JOBS", "--nodes", "-u", "bob") == [(node.name, "bob", "1")]
-    assert shown("NODE", "--nodes", "-u", "nobody") == []
+    def own(*options, user="root"):
+        """The same of the node's own view."""
+        return {str(job["job"]): job for job in node.status(*options, user=user)["jobs"]}
+
+    [partition] = {job["partition"] for job in shown("--nodes").values()}
+    assert {job: one["name"] for job, one in shown(node.name).items()} == names
+    assert list(shown("-p", partition)) == [first, second, third]
+    [(job, one)] = shown("--nodes", "-u", "bob").items()
+    assert (job, one["user"], one["units"]) == (second, "bob", units)
+    assert [one["user"] for one in shown("--nodes", f"--jobs={first},{third}").values()] == ["alice", "alice"]
+    assert nodes(node, "-u", "nobody") == []
+    text = node.ok(["gpushare", "status", "--nodes", "--jobs", "-u", "bob"], "alice").splitlines()
+    assert text[0].split() == ["JOB", "NAME", "USER", "PARTITION", "NODE", "GPUS", "UNITS"]
+    assert text[1].split()[:5] == [second, "ant|x", "bob", partition, node.name], text
     # The node's own view: root sees all, a user their own.
-    assert set(shown("JOB USER", user="root")) == {(third, "alice"), (second, "bob"), (first, "alice")}
-    assert shown("JOB", user="bob") == shown("JOB", "-u", "bob", user="root") == [(second,)]
+    assert {job: one["user"] for job, one in own().items()} == {third: "alice", second: "bob", first: "alice"}
+    assert list(own(user="bob")) == list(own("-u", "bob")) == [second]
     mine = node.ledger()[second]
-    assert shown("GPU", "-u", "bob", "--gpus", user="root") == [(str(mine),)]
+    assert [gpu["index"] for gpu in node.status("-u", "bob")["gpus"]] == [mine]
     wrong = (
-        (["-p", "nope"], f"no node is in a partition 'nope'; partitions with nodes: {partition[0]}"),
+        (["-p", "nope"], f"no node is in a partition 'nope'; partitions with nodes: {partition}"),
         ([f"{node.name},nowhere"], "the cluster has no node nowhere; see sinfo -N"),
     )
     for options, why in wrong:
@@ -145,15 +150,14 @@ def test_what_nodes_have_said_fills_in_what_slurm_does_not_know(node):
     file = f"/lab/out/collected/{node.name}.json"
     collected = ["--collected", "/lab/out/collected"]
     node.ok(f"mkdir -p /lab/out/collected && gpushare status --json >{file} && chmod -R a+rX /lab/out/collected")
-    rows = nodes(node, "--gpus", *collected)
-    by_ledger = node.ledger()
-    assert [row["GPU"] for row in rows] == ["0", "1", "2", "3"]
-    for row in rows:
-        mine = [job for job in jobs if by_ledger[job] == int(row["GPU"])]
-        assert sorted(filter(None, row["JOBS"].split(","))) == mine and row["UNITS"] == str(units * len(mine)), row
-        assert (row["AGE"] != "") == (node.kind in ("own", "override")), row
     [row] = nodes(node, *collected)
-    assert (row["UNITS"], row["CAPACITY"], row["USERS"]) == (str(3 * units), str(4 * full), "alice,bob"), row
+    by_ledger = node.ledger()
+    assert [gpu["index"] for gpu in row["gpus"]] == [0, 1, 2, 3]
+    for gpu in row["gpus"]:
+        mine = [job for job in jobs if by_ledger[job] == gpu["index"]]
+        assert sorted(on(row, gpu)) == mine and gpu["units"] == units * len(mine), row
+    assert (row["age"] is not None) == (node.kind in ("own", "override")), row
+    assert (row["units"], row["capacity"], users(row)) == (3 * units, 4 * full, ["alice", "bob"]), row
     # What can't be used is said, and Slurm's count is shown.
     for spoil, why in (
         (f"truncate -s 50 {file}", "EOF while parsing"),
@@ -163,11 +167,11 @@ def test_what_nodes_have_said_fills_in_what_slurm_does_not_know(node):
         (f"rm {file} && mkfifo {file}", "it is not a file"),
     ):
         node.ok(spoil)
-        result = node.run(["gpushare", "status", "--nodes", "-P", *collected], "alice")
+        result = node.run(["gpushare", "status", "--nodes", "--json", *collected], "alice")
         assert result.returncode == 0 and f"{node.name}.json is ignored: " in result.stderr, result
         assert why in result.stderr, result
-        [row] = table(result.stdout)
-        assert row["AGE"] == "" and row["UNITS"] == str(3 * units), row
+        [row] = json.loads(result.stdout)["nodes"]
+        assert row["age"] is None and row["units"] == 3 * units, row
     node.ok(f"rm {file}")
     result = node.run(["gpushare", "status", "--nodes", "--collected", "/no/such"], "alice")
     assert result.returncode == 0 and "/no/such: No such file" in result.stderr, result
@@ -180,23 +184,23 @@ def test_names_and_reasons_are_shown_and_not_obeyed(node):
     lines = "x\n   JobState=RUNNING\n\nJobId={} JobName=y\n   UserId=root(0)\n"
     job = node.start(f"--gres={gres}:{units}", "-J", NASTY + lines.format(4711), "--comment", NASTY)[0]
     [row] = nodes(node)
-    assert (row["UNITS"], row["USERS"]) == (str(2 * units), "?,bob"), row
+    assert (row["units"], users(row)) == (2 * units, ["?", "bob"]), row
     node.ok(["scancel", job])
     node.wait(lambda: job not in node.ledger(), "its end")
     job = node.start(f"--gres={gres}:{units}", "-J", NASTY + lines.format(others), "--comment", NASTY)[0]
     [row] = nodes(node)
     # Nobody can say which is which, so nobody is blamed.
-    assert (row["UNITS"], row["USERS"]) == (str(2 * units), "?"), row
+    assert (row["units"], users(row)) == (2 * units, ["?"]), row
     node.ok(["scontrol", "update", f"nodename={node.name}", "state=drain", f"reason={NASTY}"])
     try:
-        for options in ([], ["--nodes"], ["--nodes", "--gpus"], ["--nodes", "-P"], ["--nodes", "-P", "--gpus"], ["-P"],
-                        ["--json"], ["--nodes", "--json"]):
+        for options in ([], ["--nodes"], ["--nodes", "--gpus"], ["--nodes", "--jobs"], ["--json"],
+                        ["--nodes", "--json"]):
             shown = node.ok(["gpushare", "status", *options])
             assert obeyed(shown) == [], shown
             if "--json" in options:
                 json.loads(shown)
         [row] = nodes(node)
-        assert row["USABLE"] == "no" and row["FREE"] == "0" and "drain" in row["STATE"] and "red" in row["REASON"], row
+        assert not row["usable"] and row["free"] == 0 and "drain" in row["state"] and "red" in row["reason"], row
         told = json.loads(node.ok(["gpushare", "status", "--json"]))
         assert told["node"] == node.name and abs(told["time"] - time.time()) < 60
         assert sorted(entry["job"] for entry in told["jobs"]) == [int(others), int(job)]
@@ -284,7 +288,8 @@ def test_ten_thousand_nodes_are_three_questions(fakes):
     (fakes.folder / "jobs").write_text(
         "".join(job.format(number + 1, number, min(number + 9, count - 1)) for number in range(0, count, 10))
     )
-    (fakes.folder / "owners").write_text("".join(f"{number + 1}|user{number}\n" for number in range(0, count, 10)))
+    row = "{0}|{0}|N/A|N/A|N/A|2001|user{1}|lab|p|q|RUNNING|None|1|N/A|N/A||cpu=1|N/A|N/A|N/A|N/A|9:00|9:00|1|\n"
+    (fakes.folder / "owners").write_text("".join(row.format(number + 1, number) for number in range(0, count, 10)))
     start = time.monotonic()
     done = fakes.run("--nodes")
     print(f"{count} nodes: {1000 * (time.monotonic() - start):.0f} ms")
@@ -297,6 +302,5 @@ def test_ten_thousand_nodes_are_three_questions(fakes):
         "1000 jobs of 1000 users"
     )
     assert len(fakes.calls.read_text().splitlines()) == 3, fakes.calls.read_text()
-    rows = table(fakes.run("--nodes", "-P", "--gpus").stdout)
-    assert len(rows) == 4 * count and rows[-4]["USERS"] == "user9990" and rows[-3]["USERS"] == ""
-    assert len(json.loads(fakes.run("--nodes", "--json").stdout)["nodes"]) == count
+    told = json.loads(fakes.run("--nodes", "--json").stdout)["nodes"]
+    assert len(told) == count and users(told[-1]) == ["user9990"] and on(told[-1], told[-1]["gpus"][0]) == ["9991"]

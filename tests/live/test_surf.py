@@ -53,8 +53,8 @@ def test_the_documents_table(surf, units, at_once):
     spread = Counter(surf.ledger().values())
     assert max(spread.values()) - min(spread.get(gpu, 0) for gpu in range(4)) <= 1, spread
     if units == 40:
-        shares = [row["UNITS"] for row in surf.shares()]
-        assert shares == ["40"] * 8, "the units asked for, not Slurm's rounded percentage"
+        shares = [row["units"] for row in surf.shares()]
+        assert shares == [40] * 8, "the units asked for, not Slurm's rounded percentage"
 
 
 def test_every_kind_of_step_is_fenced(surf):
@@ -147,8 +147,8 @@ def test_what_a_user_sends_as_job_control_does_not_count(surf, tmp_path):
     for sent in ("GPUSHARE_SHARE=mps:39", "SPANK_GPUSHARE_SHARE=mps:39", "A=b GPUSHARE_SHARE=mps:39 SPANK_C=d"):
         job = surf.ok(f"/lab/out/submit-raw normal {mps} {sent}", "alice")
         surf.wait(lambda: job in surf.ledger(), "the share")
-        units = {row["JOB"]: row["UNITS"] for row in surf.shares()}
-        assert units[job] == "40", sent
+        units = {row["job"]: row["units"] for row in surf.shares()}
+        assert units[job] == 40, sent
 
 
 def test_a_step_that_dies_at_its_start_leaves_the_others_their_gpu(surf):

@@ -27,8 +27,6 @@ pub type Loans = (HashSet<String>, HashSet<String>);
 #[derive(Debug)]
 pub struct Rules {
     policy: Policy,
-    /// The GRES whose limits count: gpu, and those of shares.
-    gres: Vec<String>,
     /// The GRES of shares.
     shares: Vec<String>,
     loans: Loans,
@@ -42,13 +40,13 @@ impl Rules {
         if !shares.contains(own) {
             shares.push(own.clone());
         }
-        Rules { policy: policy.clone(), gres: policy.gres.0.clone(), shares, loans }
+        Rules { policy: policy.clone(), shares, loans }
     }
 
     /// Whether a limit on this TRES is one of GPUs or shares; `bills_types` if the job's partition bills types.
     fn counts(&self, tres: &str, bills_types: bool) -> bool {
         let gres = tres.strip_prefix("gres/").map(|rest| rest.split(':').next().unwrap_or_default());
-        gres.is_some_and(|name| self.gres.iter().any(|known| known == name))
+        gres.is_some_and(|name| self.policy.gres.0.iter().any(|known| known == name))
             || (tres == "billing" && bills_types)
     }
 

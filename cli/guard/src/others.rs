@@ -97,13 +97,14 @@ fn uncounted(job: &Job, held: &Held, now: &Snapshot, rules: &Rules, add: Add) {
         rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(':'))
     };
     let has_limit = |name: &str| limited().any(|(tres, _)| is_of(tres, name));
-    let names = || rules.shares.iter().filter(|name| rules.gres.contains(name));
+    let names = || rules.shares.iter().filter(|name| rules.policy.gres.0.contains(name));
     // A limit of 0 forbids shares, and says nothing of GPUs.
     let allows_shares = || {
         let mut shares = limited().filter(|(_, count)| *count > 0);
         shares.any(|(tres, _)| names().any(|name| is_of(tres, name)))
     };
-    let only_shares = allows_shares() && !has_limit("gpu") && rules.gres.iter().any(|name| name == "gpu");
+    let only_shares =
+        allows_shares() && !has_limit("gpu") && rules.policy.gres.0.iter().any(|name| name == "gpu");
     let types_shares =
         || limited().any(|(tres, _)| tres.contains(':') && names().any(|name| is_of(tres, name)));
     let has = |name: &str| held.most(&format!("gres/{name}"));

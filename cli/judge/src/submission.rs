@@ -38,6 +38,7 @@ pub struct Submission {
     requeue: Option<bool>,
     open_mode: bool,
     time_limit: Option<u32>,
+    time_min: Option<u32>,
     get_user_env: bool,
     /// `--export` with names, or `NONE`.
     exports_some: bool,
@@ -114,6 +115,11 @@ impl Submission {
         self.texts.get(name).map(Vec::as_slice)
     }
 
+    /// The minutes that the job is content with: `--time-min`, or else `--time`.
+    pub fn least_time(&self) -> Option<u32> {
+        self.time_min.map(|least| self.time_limit.map_or(least, |time| time.min(least))).or(self.time_limit)
+    }
+
     /// The cluster has `SelectTypeParameters=ENFORCE_BINDING_GRES`.
     pub fn enforce_binding_by_default(&mut self) {
         self.enforces_binding.get_or_insert(true);
@@ -171,6 +177,7 @@ impl Submission {
                     says(b"enforce-binding").then_some(true).or(says(b"disable-binding").then_some(false));
             }
             "time" => self.time_limit = Some(text().as_deref().and_then(time::minutes).ok_or_else(bad)?),
+            "time-min" => self.time_min = Some(text().as_deref().and_then(time::minutes).ok_or_else(bad)?),
             "get-user-env" => self.get_user_env = true,
             "export" => {
                 let names = text().unwrap_or_default();

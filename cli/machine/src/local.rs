@@ -4,7 +4,7 @@
 //! a missing or broken gpushare.conf and missing GPUs are complaints. Root sees every job, other users see their own
 //! and the GPUs' totals. This only keeps the output short: all users can read the files.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -325,9 +325,7 @@ pub fn find_foreign(gpus: &mut [GpuTotal], jobs: &Jobs) {
 /// The users' names, from getent(1), because Slurm and the site configure the name service. If it fails, numbers are
 /// shown.
 fn names(jobs: &[Entry]) -> BTreeMap<u32, String> {
-    let mut numbers: Vec<u32> = jobs.iter().map(|entry| entry.user_id).collect();
-    numbers.sort_unstable();
-    numbers.dedup();
+    let numbers: BTreeSet<u32> = jobs.iter().map(|entry| entry.user_id).collect();
     if numbers.is_empty() {
         return BTreeMap::new();
     }

@@ -159,18 +159,13 @@ pub fn check(
                 }
             }
         }
-        if let Some(text) = untracked(managed, cluster) {
-            say(true, text);
-        }
-        if let Some(text) = elsewhere(managed, actual, cluster) {
-            say(true, text);
-        }
-        if let Some(text) = cycle(managed, &in_file, actual) {
-            say(true, text);
-        }
-        for text in unknown_preempted(managed, actual, &names) {
-            say(true, text);
-        }
+        let errors = [
+            untracked(managed, cluster),
+            elsewhere(managed, actual, cluster),
+            cycle(managed, &in_file, actual),
+        ];
+        let errors = errors.into_iter().flatten().chain(unknown_preempted(managed, actual, &names));
+        errors.for_each(|text| say(true, text));
         for (is_error, text) in wrong_members(managed, actual, strangers) {
             say(is_error, text);
         }

@@ -71,16 +71,11 @@ impl Own {
     }
 
     /// Every QOS that it names.
-    pub fn names(&self) -> impl Iterator<Item = &str> {
-        let (deltas, names) = match self {
-            Own::Inherits(deltas) => (Some(deltas), None),
-            Own::List(names) => (None, Some(names)),
-        };
-        deltas
-            .into_iter()
-            .flatten()
-            .map(|(name, _)| name.as_str())
-            .chain(names.into_iter().flatten().map(String::as_str))
+    pub fn names(&self) -> Vec<&str> {
+        match self {
+            Own::Inherits(deltas) => deltas.keys().map(String::as_str).collect(),
+            Own::List(names) => names.iter().map(String::as_str).collect(),
+        }
     }
 }
 
@@ -209,14 +204,19 @@ impl Tree {
     }
 }
 
+/// `account a`, or `user u in account a`.
+pub fn in_words(account: &str, user: &str) -> String {
+    match (account, user) {
+        (ROOT, "") => "all accounts (root)".to_owned(),
+        (account, "") => format!("account {account}"),
+        (account, user) => format!("user {user} in account {account}"),
+    }
+}
+
 impl Association {
-    /// `account a`, or `user u in account a`.
+    /// Whose it is.
     pub fn in_words(&self) -> String {
-        match (self.account.as_str(), self.user.as_str()) {
-            (ROOT, "") => "all accounts (root)".to_owned(),
-            (account, "") => format!("account {account}"),
-            (account, user) => format!("user {user} in account {account}"),
-        }
+        in_words(&self.account, &self.user)
     }
 
     fn new(account: &str, user: &str) -> Association {

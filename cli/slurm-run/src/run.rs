@@ -12,7 +12,7 @@ const LONGEST: usize = 64 << 20;
 /// How much of a command a message has.
 const LONGEST_NAMED: usize = 60;
 /// Longer than a busy slurmctld or slurmdbd needs.
-const PATIENCE: Duration = Duration::from_secs(120);
+pub const PATIENCE: Duration = Duration::from_secs(120);
 /// Why a daemon that is stopped, or whose machine is, can't be reached.
 const AWAY: [&str; 4] = ["Connection refused", "timed out", "No route to host", "Network is unreachable"];
 

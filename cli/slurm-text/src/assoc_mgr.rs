@@ -7,21 +7,13 @@ use crate::Question;
 /// Asks for all QOSes.
 pub const QOSES: Question = ("scontrol", &["-o", "show", "assoc_mgr", "flags=qos"]);
 
+/// Asks for associations, also of all accounts; of a user with `users=`, of accounts with `accounts=`.
+pub const ASSOCIATIONS: Question = ("scontrol", &["-o", "show", "assoc_mgr", "flags=assoc"]);
+/// Asks for both; `qos=` chooses QOSes.
+pub const BOTH: Question = ("scontrol", &["-o", "show", "assoc_mgr", "flags=qos,assoc"]);
+
 /// By TRES, or for a number of jobs `jobs`: the limit, if any, and how much is in use. Memory is in MiB.
 pub type Counts = BTreeMap<String, (Option<u64>, u64)>;
-
-/// The question about some QOSes, and about the associations of a user and of all accounts.
-pub fn question(user: &str, qoses: &[&str]) -> [String; 6] {
-    let words = ["-o", "show", "assoc_mgr", "flags=qos,assoc"].map(str::to_owned);
-    let [one, show, what, flags] = words;
-    [one, show, what, flags, format!("users={user}"), format!("qos={}", qoses.join(","))]
-}
-
-/// The question about all associations of some accounts.
-pub fn of_accounts(accounts: &[&str]) -> [String; 5] {
-    let [one, show, what, flags] = ["-o", "show", "assoc_mgr", "flags=assoc"].map(str::to_owned);
-    [one, show, what, flags, format!("accounts={}", accounts.join(","))]
-}
 
 /// A QOS: `QOS=q(2) GrpJobs=N(2) … Account Limits= acct={…} User Limits= alice(2001)={…}`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

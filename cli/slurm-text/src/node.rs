@@ -57,9 +57,14 @@ impl Node {
         Some(parts.map_or(reason, |(why, _)| why))
     }
 
-    /// Whether it has any of a GRES.
+    /// How many of a GRES slurmctld counts there, of all types.
+    pub fn count(&self, gres: &str) -> u64 {
+        self.gres.iter().filter(|(name, ..)| name == gres).map(|(.., count)| count).sum()
+    }
+
+    /// Whether it has any.
     pub fn has(&self, gres: &str) -> bool {
-        self.gres.iter().any(|(name, _, count)| name == gres && *count > 0)
+        self.count(gres) > 0
     }
 
     /// Whether it spells a type of GPUs so: Slurm gives them only to requests with the same letters.

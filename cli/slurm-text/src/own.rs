@@ -26,35 +26,19 @@ pub struct Association<'t> {
     pub default_qos: &'t str,
 }
 
-/// sacctmgr's arguments for [`association`], of one cluster.
-pub fn associations(cluster: &str) -> Vec<String> {
-    let cluster = format!("cluster={cluster}");
-    let words = [
-        "-nP",
-        "show",
-        "assoc",
-        "WOPInfo",
-        "WithRawQOSLevel",
-        "where",
-        &cluster,
-        "format=account,user,partition,qos,defaultqos",
-    ];
-    words.map(str::to_owned).to_vec()
-}
+/// Asks for each [`association`]; of one cluster with `where cluster=`.
+pub const ASSOCIATIONS: Question = (
+    "sacctmgr",
+    &["-nP", "show", "assoc", "WOPInfo", "WithRawQOSLevel", "format=account,user,partition,qos,defaultqos"],
+);
+/// Asks for each [`parent`], because the other question omits them.
+pub const PARENTS: Question = ("sacctmgr", &["-nP", "show", "assoc", "format=account,parentname"]);
 
 /// Reads a line; `None` if it is too short. A coordinator may have named an account `a|b`.
 pub fn association(line: &str) -> Option<Association<'_>> {
     let columns: Vec<&str> = line.rsplitn(5, '|').collect();
     let [default_qos, qoses, partition, user, account] = columns.try_into().ok()?;
     Some(Association { account, user, partition, qoses, default_qos })
-}
-
-/// sacctmgr's arguments for [`parent`], because the first query omits the accounts' parents.
-pub fn parents(cluster: &str) -> Vec<String> {
-    let cluster = format!("cluster={cluster}");
-    ["-nP", "show", "assoc", "where", &cluster, "user=", "format=account,parentname"]
-        .map(str::to_owned)
-        .to_vec()
 }
 
 /// An account and the one above it, if there is one. Both may have bars in their names; `is_known` knows all accounts.

@@ -92,6 +92,11 @@ pub fn takes_whole_nodes(job: &str) -> bool {
 }
 
 /// What 26.05 says in a word of its own.
+/// How many minutes the job is content with, from its line of `scontrol -o show job`, if the user said so.
+pub fn least_time(job: &str) -> Option<u64> {
+    value(job, "TimeMin").and_then(time::seconds).map(|seconds| seconds / 60)
+}
+
 fn is_exclusive(line: &str) -> Option<bool> {
     value(line, "Exclusive").map(|how| ["NODE", "TOPO"].contains(&how))
 }
@@ -124,6 +129,12 @@ mod tests {
 
     fn with(text: &str) -> Partition {
         Partition::read(&format!("PartitionName=p AllowGroups=ALL {text}")).unwrap()
+    }
+
+    #[test]
+    fn a_job_may_be_content_with_less_time() {
+        assert_eq!(least_time("JobId=7 TimeLimit=00:20:00 TimeMin=00:10:00"), Some(10));
+        assert_eq!(least_time("JobId=7 TimeLimit=00:20:00 TimeMin=N/A"), None);
     }
 
     #[test]

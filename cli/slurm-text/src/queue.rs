@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::{Question, State, columns};
+use crate::{Question, State};
 
 /// Numbers by TRES as squeue spells them; memory in MiB.
 pub type Tres = BTreeMap<String, u64>;
@@ -21,15 +21,6 @@ pub const QUEUE: Question = (
          State:|,Reason:|,NumNodes:|,StartTime:|,EndTime:|,NodeList:|,tres-alloc:|,tres-per-node:|,tres-per-job:|,\
          tres-per-task:|,tres-per-socket:|,TimeLimit:|,TimeLeft:|,PriorityLong:|",
     ],
-);
-
-/// Asks whose each job is.
-pub const OWNERS: Question = ("squeue", &["-a", "-h", "-t", "all", "-o", "%A|%u|%P|%U"]);
-
-/// Asks for the jobs that wait. Fields that are longer are cut, which can only make a number smaller.
-pub const WAITING: Question = (
-    "squeue",
-    &["-a", "-h", "-t", "PD", "-O", "JobArrayID:24|,QOS:48|,Reason:40|,Partition:200|,tres-alloc:200|"],
 );
 
 /// A job, or the waiting tasks of an array.
@@ -177,7 +168,7 @@ pub fn row(line: &str) -> Option<Row> {
         start: next()?.to_owned(),
         end: next()?.to_owned(),
         node_list: next()?.to_owned(),
-        tres: tres_of(next()?),
+        tres: crate::Tres::read(next()?).iter().map(|(name, count)| (name.to_owned(), count)).collect(),
         per_node: said(next()?).unwrap_or_default(),
         per_job: said(next()?).unwrap_or_default(),
         per_other: [next()?, next()?].into_iter().any(|text| said(text).is_some_and(|text| !text.is_empty())),
@@ -185,65 +176,6 @@ pub fn row(line: &str) -> Option<Row> {
         time_left: next().and_then(seconds),
         priority: next().and_then(|priority| priority.parse().ok()).unwrap_or(0),
     })
-}
-
-/// A job's user and partition.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Owner {
-    /// The user's name.
-    pub user: String,
-    /// The user's number.
-    pub user_id: Option<u32>,
-    /// Where it runs or may start.
-    pub partition: Option<String>,
-}
-
-/// Reads a line of [`OWNERS`], such as `12|alice|p|2001`: the job's number, and whose it is.
-pub fn owner(line: &str) -> Option<(u32, Owner)> {
-    let mut fields = columns(line);
-    let (id, user) = (fields.next()?, fields.next()?);
-    let partition = fields.next().map(str::to_owned);
-    let user_id = fields.next().and_then(|number| number.parse().ok());
-    let owner = Owner { user: user.to_owned(), user_id, partition };
-    Some((id.parse().ok()?, owner))
-}
-
-/// Reads a line of [`WAITING`]: the job's name, its QOS, its reason, its partitions, and what it requests.
-pub fn waiting(line: &str) -> Option<([&str; 4], impl Iterator<Item = (&str, u64)>)> {
-    let mut columns = columns(line).map(str::trim);
-    let words = [columns.next()?, columns.next()?, columns.next()?, columns.next()?];
-    let asked = columns.next()?.split(',').filter_map(|word| {
-        let (tres, count) = word.rsplit_once('=')?;
-        Some((tres, count.parse().ok()?))
-    });
-    Some((words, asked))
-}
-
-/// Parses `cpu=1,mem=2000M,gres/gpu:a40=2`.
-fn tres_of(text: &str) -> Tres {
-    let one = |part: &str| {
-        let (name, count) = part.rsplit_once('=')?;
-        Some((name.to_owned(), number(name, count)?))
-    };
-    text.split(',').filter_map(one).collect()
-}
-
-/// Memory has a unit; the result is in MiB.
-fn number(name: &str, text: &str) -> Option<u64> {
-    if let Ok(number) = text.parse() {
-        return Some(number);
-    }
-    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
-    let factor = match (name, text.get(digits.len()..)?) {
-        ("mem", "K") => 1.0 / 1024.0,
-        ("mem", "M") => 1.0,
-        ("mem", "G") | (_, "K") => 1024.0,
-        ("mem", "T") | (_, "M") => 1024.0 * 1024.0,
-        _ => return None,
-    };
-    let number = digits.parse::<f64>().ok()? * factor;
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a cast of floats saturates")]
-    Some(number.ceil() as u64)
 }
 
 #[cfg(test)]

@@ -25,15 +25,11 @@ pub fn findings(config: &Config, slurm: &Slurm, reach: &Reach, hooks: bool, on_n
     }
     if has_database {
         findings.extend(governed(config, &slurm.qoses));
-    }
-    if reach.slurmctld.is_ok() {
-        findings.extend(outside::findings(config, slurm));
-    }
-    if has_database {
         findings.extend(governed_accounts(config, &slurm.accounts));
         findings.extend(names::of_database(config, slurm));
     }
     if reach.slurmctld.is_ok() {
+        findings.extend(outside::findings(config, slurm));
         findings.extend(names::of_slurmctld(config, slurm));
         findings.extend(billing(config, slurm));
         findings.extend(spread(config, slurm));

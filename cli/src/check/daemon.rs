@@ -202,7 +202,7 @@ pub fn state(node: &Node) -> Finding {
 pub fn after_others(findings: &mut [Finding]) {
     let of_files = ["gres.conf", "Placement", "UnitsPerGpu", "ConstrainDevices", "GresTypes"];
     let is_wrong = |finding: &&Finding| finding.is_wrong();
-    let mut first: Vec<&str> = findings.iter().filter(is_wrong).map(|finding| finding.about).collect();
+    let mut first: Vec<&str> = findings.iter().filter(is_wrong).map(|finding| &*finding.about).collect();
     first.retain(|about| of_files.contains(about));
     first.dedup();
     let first = first.join(", ");
@@ -216,10 +216,8 @@ pub fn after_others(findings: &mut [Finding]) {
 /// Whether the only thing that keeps jobs from the node is a drain for a change. The reason is followed by who gave it,
 /// and when: `gpushare [root@2026-11-24T19:00:00]`.
 fn is_for_a_change(node: &Node) -> bool {
-    let reason = node.reason.as_deref().unwrap_or_default();
-    let text = reason.rsplit_once(" [").map_or(reason, |(text, _)| text);
     let others: Vec<&str> = node.state.split('+').filter(|word| *word != "DRAIN").collect();
-    text == FOR_A_CHANGE && is_usable(&others.join("+"))
+    node.why() == Some(FOR_A_CHANGE) && is_usable(&others.join("+"))
 }
 
 #[cfg(test)]

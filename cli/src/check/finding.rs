@@ -1,28 +1,33 @@
 //! The result of a check, and how to print it: one line each, or as JSON.
 
+use std::borrow::Cow;
 use std::io::{self, IsTerminal};
 
 use clap::ColorChoice;
-use gpushare_terminal::clean;
 use gpushare_terminal::columns::{Line, Look};
+pub use gpushare_terminal::listed;
+use gpushare_terminal::{clean, wrapped};
 use rustix::termios::tcgetwinsize;
+use serde::{Deserialize, Serialize};
 
 use super::fix::Fix;
 use crate::status::colours;
 
 /// One line of the answer.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Finding {
     /// The key, file or program.
-    pub about: &'static str,
+    pub about: Cow<'static, str>,
     /// What was found.
     pub said: String,
     /// Whether that is right.
+    #[serde(flatten)]
     pub status: Status,
 }
 
 /// Whether something is as it should be.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "status", content = "fix", rename_all = "lowercase")]
 pub enum Status {
     /// It is right.
     Ok,
@@ -34,13 +39,23 @@ pub enum Status {
 
 impl Finding {
     /// Something is right.
-    pub fn ok(about: &'static str, said: impl Into<String>) -> Finding {
-        Finding { about, said: said.into(), status: Status::Ok }
+    pub fn ok(about: impl Into<Cow<'static, str>>, said: impl Into<String>) -> Finding {
+        Finding { about: about.into(), said: said.into(), status: Status::Ok }
     }
 
     /// Something is wrong, and how to fix it.
-    pub fn wrong(about: &'static str, said: impl Into<String>, fix: impl Into<Fix>) -> Finding {
-        Finding { about, said: said.into(), status: Status::Wrong(fix.into()) }
+    pub fn wrong(
+        about: impl Into<Cow<'static, str>>,
+        said: impl Into<String>,
+        fix: impl Into<Fix>,
+    ) -> Finding {
+        Finding { about: about.into(), said: said.into(), status: Status::Wrong(fix.into()) }
+    }
+
+    /// The text of its fix.
+    #[cfg(test)]
+    pub fn fix(&self) -> Option<String> {
+        if let Status::Wrong(fix) = &self.status { Some(fix.to_string()) } else { None }
     }
 
     pub fn is_wrong(&self) -> bool {
@@ -48,8 +63,8 @@ impl Finding {
     }
 
     /// It can't be determined here.
-    pub fn unknown(about: &'static str, said: impl Into<String>) -> Finding {
-        Finding { about, said: said.into(), status: Status::Unknown }
+    pub fn unknown(about: impl Into<Cow<'static, str>>, said: impl Into<String>) -> Finding {
+        Finding { about: about.into(), said: said.into(), status: Status::Unknown }
     }
 }
 
@@ -65,23 +80,11 @@ pub struct Form {
     pub width: Option<usize>,
 }
 
-/// The findings as lines of text: what is wrong first, each with its fix, then what can't be told.
+/// The findings as lines of text, and how many there are of each kind.
 pub fn lines(findings: &[Finding], form: Form) -> String {
-    let width = findings.iter().map(|finding| finding.about.len()).max().unwrap_or(0);
-    let mut text = String::new();
-    let shown: &[&str] = match (form.quiet, form.all) {
-        (true, _) => &["WRONG"],
-        (false, false) => &["WRONG", "?"],
-        (false, true) => &["WRONG", "?", "ok"],
-    };
-    for kind in shown {
-        for Finding { about, said, status } in findings.iter().filter(|one| word(&one.status) == *kind) {
-            let fix = if let Status::Wrong(fix) = status { Some(fix.to_string()) } else { None };
-            text += &form.row("", kind, (about, width), said, fix.as_deref());
-        }
-    }
-    let count = |wanted: &str| findings.iter().filter(|finding| word(&finding.status) == wanted).count();
-    if form.quiet { text } else { text + &sums(count("ok"), count("WRONG"), count("?")) + "\n" }
+    let shown: &[&str] = if form.quiet { &["WRONG"] } else { &["WRONG", "?"] };
+    let text = form.rows("", findings, shown);
+    if form.quiet { text } else { text + &sums(findings) + "\n" }
 }
 
 impl Form {
@@ -93,24 +96,23 @@ impl Form {
         Form { all, quiet, colour: colours(color), width }
     }
 
-    /// A line and its fix, after an indent; `width`: that of the second column.
-    pub fn row(
-        self,
-        indent: &str,
-        kind: &str,
-        (about, width): (&str, usize),
-        said: &str,
-        fix: Option<&str>,
-    ) -> String {
-        let look = match kind {
-            "WRONG" => Look::Wrong,
-            "?" => Look::Full,
-            _ => Look::Free,
+    /// The findings of these kinds, or of all, each with its fix, after an indent: what is wrong first.
+    pub fn rows(self, indent: &str, findings: &[Finding], kinds: &[&str]) -> String {
+        let kinds = if self.all { &["WRONG", "?", "ok"] } else { kinds };
+        let shown = || kinds.iter().flat_map(|kind| findings.iter().filter(|one| word(&one.status) == *kind));
+        let width = shown().map(|finding| finding.about.chars().count()).max().unwrap_or(0);
+        shown().map(|finding| self.row(indent, width, finding)).collect()
+    }
+
+    fn row(self, indent: &str, width: usize, Finding { about, said, status }: &Finding) -> String {
+        let (look, fix) = match status {
+            Status::Wrong(fix) => (Look::Wrong, Some(("", "", plain(&format!("fix: {fix}"))))),
+            Status::Unknown => (Look::Full, None),
+            Status::Ok => (Look::Free, None),
         };
         // A user can name a process or a directory so that its name controls a terminal.
         let about = clean(about);
-        let said = (kind, about.as_str(), plain(said));
-        let fix = fix.map(|fix| ("", "", plain(&format!("fix: {fix}"))));
+        let said = (word(status), about.as_str(), plain(said));
         let mut text = String::new();
         for (word, about, said) in std::iter::once(said).chain(fix) {
             for (index, part) in self.wrapped(&said, indent.len() + width + 9).iter().enumerate() {
@@ -134,20 +136,7 @@ impl Form {
         let Some(most) = self.width.map(|width| width.saturating_sub(before).max(20)) else {
             return vec![text.to_owned()];
         };
-        let mut lines = vec![String::new()];
-        for word in text.split(' ') {
-            if let Some(last) = lines.last_mut() {
-                if last.is_empty() {
-                    last.push_str(word);
-                } else if last.chars().count() + 1 + word.chars().count() <= most {
-                    last.push(' ');
-                    last.push_str(word);
-                } else {
-                    lines.push(word.to_owned());
-                }
-            }
-        }
-        lines
+        wrapped(text, most)
     }
 }
 
@@ -162,9 +151,11 @@ fn plain(said: &str) -> String {
 }
 
 /// How many findings there are of each kind.
-pub fn sums(ok: usize, wrong: usize, unknown: usize) -> String {
+pub fn sums(findings: &[Finding]) -> String {
+    let count = |kind: &str| findings.iter().filter(|one| word(&one.status) == kind).count();
+    let unknown = count("?");
     let rest = if unknown == 0 { String::new() } else { format!(", {unknown} to check (?)") };
-    format!("{ok} ok, {wrong} wrong{rest}")
+    format!("{} ok, {} wrong{rest}", count("ok"), count("WRONG"))
 }
 
 fn word(status: &Status) -> &'static str {
@@ -173,12 +164,6 @@ fn word(status: &Status) -> &'static str {
         Status::Wrong(_) => "WRONG",
         Status::Unknown => "?",
     }
-}
-
-/// The first few names.
-pub fn listed(names: &[String]) -> String {
-    let shown = names.iter().take(8).map(String::as_str).collect::<Vec<_>>().join(", ");
-    if names.len() > 8 { format!("{shown} and {} more", names.len() - 8) } else { shown }
 }
 
 /// Drops what is right about something if something else about it isn't: after `gpushare gpu resume`, gpushare.conf
@@ -192,15 +177,15 @@ pub fn drop_right(findings: &mut Vec<Finding>, about: &str) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::check::fleet::Line;
     use serde_json::{Value, json};
 
     #[test]
     fn what_is_wrong_and_only_that_has_a_fix() {
         let findings =
             [Finding::ok("a", "is"), Finding::wrong("b", "is \u{9b}not", "mend"), Finding::unknown("c", "?")];
-        let text = gpushare_terminal::json::text(&findings.each_ref().map(Line::of));
+        let text = gpushare_terminal::json::text(&findings);
         let told: Value = serde_json::from_str(&text).unwrap();
+        assert_eq!(serde_json::from_value::<[Finding; 3]>(told.clone()).unwrap(), findings);
         let expected = json!([
             {"about": "a", "status": "ok", "said": "is"},
             {"about": "b", "status": "wrong", "said": "is \u{9b}not", "fix": "mend"},
@@ -228,11 +213,14 @@ mod tests {
             lines(&findings, Form { all: true, ..form }),
             format!("{wrong}{unknown}ok     a   is\n{sums}")
         );
-        assert_eq!(lines(&findings, Form { quiet: true, ..form }), wrong);
+        assert_eq!(
+            lines(&findings, Form { quiet: true, ..form }),
+            "WRONG  c  it is not as it has to be\n          fix: mend it\n"
+        );
         assert_eq!(lines(&findings[..2], Form { quiet: true, ..form }), "");
         let coloured = lines(&findings, Form { colour: true, ..form });
         assert!(coloured.starts_with("\u{1b}[31mWRONG\u{1b}[0m  c   it is"), "{coloured:?}");
         let narrow = lines(&findings, Form { quiet: true, width: Some(32), ..form });
-        assert_eq!(narrow, "WRONG  c   it is not as it has\n           to be\n           fix: mend it\n");
+        assert_eq!(narrow, "WRONG  c  it is not as it has to\n          be\n          fix: mend it\n");
     }
 }

@@ -3,10 +3,13 @@
 use std::fmt::{Display, Formatter, Result};
 use std::path::{Path, PathBuf};
 
+use serde::{Deserialize, Serialize, Serializer};
+
 use crate::slurm::SENT;
 
 /// What an administrator does.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(from = "String")]
 pub struct Fix {
     /// What must come before it, such as a package, with the words that lead to the rest.
     before: String,
@@ -25,6 +28,8 @@ enum Place {
     Here(PathBuf),
     /// In the controller's file of this name, which slurmctld sends to the machines.
     Controller(String),
+    /// In the database, by `gpushare qos apply`, which makes it match gpushare.conf.
+    Database,
 }
 
 /// What makes a change take effect.
@@ -49,6 +54,16 @@ impl Fix {
         Fix { place, what: what.into(), ..Fix::default() }
     }
 
+    /// `gpushare qos apply`.
+    pub fn qos_apply() -> Fix {
+        Fix { place: Place::Database, what: "gpushare qos apply".to_owned(), ..Fix::default() }
+    }
+
+    /// Whether it makes what gpushare.conf names, so also a name that is misspelled there.
+    pub fn makes_names(&self) -> bool {
+        self.place == Place::Database
+    }
+
     /// With what makes it take effect.
     pub fn then(self, then: Then) -> Fix {
         Fix { then: Some(then), ..self }
@@ -63,6 +78,12 @@ impl Fix {
 impl<T: Into<String>> From<T> for Fix {
     fn from(what: T) -> Fix {
         Fix { what: what.into(), ..Fix::default() }
+    }
+}
+
+impl Serialize for Fix {
+    fn serialize<S: Serializer>(&self, to: S) -> std::result::Result<S::Ok, S::Error> {
+        to.collect_str(self)
     }
 }
 
@@ -83,7 +104,7 @@ impl Display for Fix {
         let Fix { before, place, what, then } = self;
         out.write_str(before)?;
         match place {
-            Place::Said => write!(out, "{what}")?,
+            Place::Said | Place::Database => write!(out, "{what}")?,
             Place::Here(path) => write!(out, "{}: {what}", path.display())?,
             Place::Controller(name) => write!(out, "the controller's {name}: {what}")?,
         }

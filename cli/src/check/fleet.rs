@@ -5,57 +5,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use gpushare::text::print::counted;
 use serde::{Deserialize, Serialize};
 
-use super::finding::{self, Finding, Form, Status};
+use super::finding::{self, Finding, Form};
 use super::machine::{ABSENT, Machine};
-use crate::status::collected::FromNode;
 
 /// What `gpushare check --json` prints on a node.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Report {
     #[serde(flatten)]
     pub machine: Machine,
-    pub findings: Vec<Line>,
-}
-
-/// A finding.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Line {
-    pub about: String,
-    /// `ok`, `wrong` or `unknown`.
-    pub status: String,
-    pub said: String,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub fix: Option<String>,
-}
-
-impl Line {
-    /// The same finding.
-    pub fn of(finding: &Finding) -> Line {
-        let Finding { about, said, status } = finding;
-        let (status, fix) = match status {
-            Status::Ok => ("ok", None),
-            Status::Wrong(fix) => ("wrong", Some(fix.to_string())),
-            Status::Unknown => ("unknown", None),
-        };
-        Line { about: (*about).to_owned(), status: status.to_owned(), said: said.clone(), fix }
-    }
-}
-
-impl Report {
-    /// What a machine says of itself.
-    pub fn of(machine: Machine, findings: &[Finding]) -> Report {
-        Report { machine, findings: findings.iter().map(Line::of).collect() }
-    }
-}
-
-impl FromNode for Report {
-    fn node(&self) -> &str {
-        &self.machine.node
-    }
-
-    fn time(&self) -> u64 {
-        self.machine.time
-    }
+    pub findings: Vec<Finding>,
 }
 
 /// A node, and what is known of it.
@@ -93,9 +51,9 @@ pub struct Fleet {
     pub nodes: Vec<Node>,
     /// What is wrong with gpushare.conf on this machine, by which the nodes are looked at.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub here: Vec<Line>,
+    pub here: Vec<Finding>,
     /// Differences between nodes.
-    pub drift: Vec<Line>,
+    pub drift: Vec<Finding>,
     /// What was looked at of no node.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unseen: Option<&'static str>,
@@ -113,13 +71,13 @@ impl Fleet {
     /// Whether every node has answered that should have, and nothing is wrong.
     pub fn is_right(&self) -> bool {
         let mut lines = self.here.iter().chain(&self.drift);
-        self.nodes.iter().all(|node| is_right(&node.said)) && lines.all(|line| line.status != "wrong")
+        self.nodes.iter().all(|node| is_right(&node.said)) && !lines.any(Finding::is_wrong)
     }
 
     /// The result as lines of text. Quiet, it is what is wrong; else it has each node, and also what can't be told
     /// about differences.
     pub fn text(&self, form: Form) -> String {
-        let mut text = lines(&self.here, &["wrong"], form);
+        let mut text = form.rows("  ", &self.here, &["WRONG"]);
         for Node { node, said } in &self.nodes {
             let is_shown = !form.quiet || !is_right(said);
             text += &match said {
@@ -127,13 +85,13 @@ impl Fleet {
                 Said::Error(error) => form.line(&format!("{node}: no answer: {error}")),
                 Said::Nothing(why) => form.line(&format!("{node}: {why}")),
                 Said::Report(report) => {
-                    let kinds: &[&str] = if form.all { &["wrong", "unknown", "ok"] } else { &["wrong"] };
-                    form.line(&format!("{node}: {}", counts(report))) + &lines(&report.findings, kinds, form)
+                    form.line(&format!("{node}: {}", finding::sums(&report.findings)))
+                        + &form.rows("  ", &report.findings, &["WRONG"])
                 }
             };
         }
-        let kinds: &[&str] = if form.quiet { &["wrong"] } else { &["wrong", "unknown"] };
-        let drift = lines(&self.drift, kinds, form);
+        let kinds: &[&str] = if form.quiet { &["WRONG"] } else { &["WRONG", "?"] };
+        let drift = form.rows("  ", &self.drift, kinds);
         if !drift.is_empty() {
             text += &form.line("differences:");
             text += &drift;
@@ -142,7 +100,7 @@ impl Fleet {
             return text;
         }
         if let Some(unseen) = self.unseen {
-            text += &form.row("", "?", ("nodes", 5), unseen, None);
+            text += &form.rows("", &[Finding::unknown("nodes", unseen)], &["?"]);
         }
         text + &form.line(&self.sums())
     }
@@ -156,7 +114,7 @@ impl Fleet {
                 if nodes.is_empty() { String::new() } else { format!(" ({})", finding::listed(&nodes)) };
             format!("{} {what}{names}", nodes.len())
         };
-        let is_wrong = |node: &Node| node.report().is_some_and(|report| count(report, "wrong") > 0);
+        let is_wrong = |node: &Node| node.report().is_some() && !is_right(&node.said);
         let is_off = |node: &Node| matches!(node.said, Said::Nothing(_));
         let mut words = vec![
             named("with faults", &is_wrong),
@@ -172,37 +130,14 @@ impl Fleet {
 
 fn is_right(said: &Said) -> bool {
     match said {
-        Said::Report(report) => count(report, "wrong") == 0,
+        Said::Report(report) => !report.findings.iter().any(Finding::is_wrong),
         Said::Error(_) => false,
         Said::Nothing(_) => true,
     }
 }
 
-fn count(report: &Report, status: &str) -> usize {
-    report.findings.iter().filter(|line| line.status == status).count()
-}
-
-fn counts(report: &Report) -> String {
-    finding::sums(count(report, "ok"), count(report, "wrong"), count(report, "unknown"))
-}
-
-/// The lines of these kinds as in the answer for one machine, indented.
-fn lines(found: &[Line], kinds: &[&str], form: Form) -> String {
-    let shown = || kinds.iter().flat_map(|kind| found.iter().filter(move |line| line.status == *kind));
-    let width = shown().map(|line| line.about.chars().count()).max().unwrap_or(0);
-    let row = |Line { about, status, said, fix }: &Line| {
-        let word = match status.as_str() {
-            "wrong" => "WRONG",
-            "ok" => "ok",
-            _ => "?",
-        };
-        form.row("  ", word, (about, width), said, fix.as_deref())
-    };
-    shown().map(row).collect()
-}
-
 /// Compares what must be the same on all machines. The value that most nodes have counts as the right one.
-fn drift(reports: &[&Report]) -> Vec<Line> {
+fn drift(reports: &[&Report]) -> Vec<Finding> {
     let of = |report: &Report, what: &str| {
         let Machine { versions, files, .. } = &report.machine;
         versions.get(what).or_else(|| files.get(what)).cloned()
@@ -233,11 +168,9 @@ fn drift(reports: &[&Report]) -> Vec<Line> {
     found
 }
 
-fn difference(what: &str, value: &str, nodes: &[&str], norm: &[&str], is_version: bool) -> Line {
-    let names =
-        |nodes: &[&str]| finding::listed(&nodes.iter().map(|node| (*node).to_owned()).collect::<Vec<_>>());
+fn difference(what: &str, value: &str, nodes: &[&str], norm: &[&str], is_version: bool) -> Finding {
     let has = if nodes.len() == 1 { "has" } else { "have" };
-    let (these, those) = (names(nodes), names(norm));
+    let (these, those) = (finding::listed(nodes), finding::listed(norm));
     let (thing, fix) = match value {
         ABSENT => (format!("no {what}, unlike"), format!("install {what} there, as on {those}")),
         version if is_version => {
@@ -245,14 +178,12 @@ fn difference(what: &str, value: &str, nodes: &[&str], norm: &[&str], is_version
         }
         _ => (format!("a different {what} than"), format!("compare {what} of {these} with that of {those}")),
     };
+    let said = format!("{these} {has} {thing} {those}");
     // GPUs differ from node to node, and a site's file may list only the node's own.
-    let may_differ = what == "gres.conf";
-    let said = format!(
-        "{these} {has} {thing} {those}{}",
-        if may_differ { "; that is right if their GPUs differ" } else { "" }
-    );
-    let status = if may_differ { "unknown" } else { "wrong" };
-    Line { about: what.to_owned(), status: status.to_owned(), said, fix: (!may_differ).then_some(fix) }
+    match what {
+        "gres.conf" => Finding::unknown("gres.conf", said + "; that is right if their GPUs differ"),
+        _ => Finding::wrong(what.to_owned(), said, fix),
+    }
 }
 
 #[cfg(test)]
@@ -265,11 +196,10 @@ mod tests {
             found.map(|(what, value)| ((*what).to_owned(), (*value).to_owned())).collect()
         };
         let machine = Machine { node: node.to_owned(), time: 1, versions: of(true), files: of(false) };
-        let line = |status: &&str| Line {
-            about: "fence".to_owned(),
-            status: (*status).to_owned(),
-            said: "is \u{1b}so".to_owned(),
-            fix: (*status == "wrong").then(|| "mend it".to_owned()),
+        let line = |status: &&str| match *status {
+            "wrong" => Finding::wrong("fence", "is \u{1b}so", "mend it"),
+            "ok" => Finding::ok("fence", "is \u{1b}so"),
+            _ => Finding::unknown("fence", "is \u{1b}so"),
         };
         let report = Report { machine, findings: statuses.iter().map(line).collect() };
         Node { node: node.to_owned(), said: Said::Report(Box::new(report)) }
@@ -299,8 +229,9 @@ mod tests {
             values.extend(&odd);
             let nodes = vec![report("n1", &same, &[]), report("n2", &values, &[]), report("n3", &same, &[])];
             let fleet = Fleet::of(nodes, None);
+            let word = |line: &Finding| if line.is_wrong() { "wrong" } else { "unknown" };
             let found: Vec<(&str, &str)> =
-                fleet.drift.iter().map(|line| (line.status.as_str(), line.said.as_str())).collect();
+                fleet.drift.iter().map(|line| (word(line), line.said.as_str())).collect();
             assert_eq!(found, expected, "{odd:?}");
             assert_eq!(fleet.is_right(), expected.iter().all(|(status, _)| *status != "wrong"));
         }

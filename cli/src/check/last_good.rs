@@ -11,7 +11,7 @@ use gpushare::config::{self, LoadError};
 
 use super::finding::Finding;
 use crate::slurm::Settings;
-use gpushare_period as period;
+use gpushare_machine::local::now;
 
 pub const ABOUT: &str = "slurmctld's rules";
 
@@ -92,8 +92,9 @@ fn unreadable(path: &Path, error: &io::Error) -> Finding {
     )
 }
 
+/// How long ago that was.
 fn time(seconds: u64) -> String {
-    u32::try_from(seconds).map_or_else(|_| "an unknown time".to_owned(), period::second)
+    format!("{} ago", gpushare::text::time::text(now().saturating_sub(seconds)))
 }
 
 #[cfg(test)]

@@ -383,7 +383,7 @@ mod tests {
                 let settings = format!("TaskPlugin = task/affinity\nCgroupPlugin = {of_slurmctld}\n");
                 let slurm = Slurm { settings: Settings::parse(&settings), ..Slurm::default() };
                 let found = cgroup(&config, &slurm, &path, ("n1", true));
-                let found: Vec<&str> = found.iter().map(|finding| finding.about).collect();
+                let found: Vec<&str> = found.iter().map(|finding| &*finding.about).collect();
                 assert_eq!(found, expected, "{own} {of_slurmctld}");
                 // From 24.11 on, scontrol shows no value for none.
                 let bare = Slurm { settings: Settings::default(), ..slurm };

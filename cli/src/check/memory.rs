@@ -77,7 +77,7 @@ mod tests {
             ..Slurm::default()
         };
         let found = defaults(&Config::parse(rules).unwrap(), &slurm)?;
-        assert_eq!((found.about, found.status), ("DefMemPerGPU", Status::Unknown));
+        assert_eq!((&*found.about, found.status), ("DefMemPerGPU", Status::Unknown));
         Some(found.said)
     }
 

@@ -58,9 +58,7 @@ pub fn of_database(config: &Config, slurm: &Slurm) -> Vec<Finding> {
         .into_iter()
         .filter_map(|(key, has)| has.then_some(key))
         .collect();
-        let said =
-            format!("{} not compared: PrivateData hides accounts and users from you", named.join(", "));
-        findings.extend((!named.is_empty()).then(|| Finding::unknown("names", said)));
+        findings.extend(hidden(&named, "PrivateData hides accounts and users from you"));
         return findings;
     }
     let users = slurm.accounts.users.iter().map(String::as_str).collect();
@@ -127,8 +125,7 @@ pub fn of_slurmctld(config: &Config, slurm: &Slurm) -> Vec<Finding> {
     let keys = keys.into_iter().chain(records).filter(|(_, patterns, _)| !patterns.is_empty());
     let mut findings: Vec<Finding> = if partitions.names.is_empty() {
         let named: Vec<&str> = keys.map(|(key, ..)| key).collect();
-        let said = format!("{} not compared: slurmctld shows you no partition", named.join(", "));
-        (!named.is_empty()).then(|| Finding::unknown("names", said)).into_iter().collect()
+        hidden(&named, "slurmctld shows you no partition").into_iter().collect()
     } else {
         keys.filter_map(|(about, patterns, loss)| partitions.finding(about, patterns, loss)).collect()
     };
@@ -140,6 +137,11 @@ pub fn of_slurmctld(config: &Config, slurm: &Slurm) -> Vec<Finding> {
 }
 
 /// Reservations come and go, so a missing one may be right.
+/// The keys whose names can't be compared, and why.
+fn hidden(keys: &[&str], why: &str) -> Option<Finding> {
+    (!keys.is_empty()).then(|| Finding::unknown("names", format!("{} not compared: {why}", keys.join(", "))))
+}
+
 fn reservations<'s>(config: &'s Config, slurm: &'s Slurm) -> impl Iterator<Item = Finding> + 's {
     let names = slurm.reservations.iter().map(|one| one.name.as_str()).collect();
     let all = Kind { word: "reservation", names, case: Case::Counts };
@@ -255,7 +257,7 @@ fn said(word: &str, name: &str, meant: Option<&str>) -> String {
 
 /// Whether a name is wrong on which the fixes of others depend.
 fn is_doubt(Finding { about, said, status }: &Finding) -> bool {
-    match *about {
+    match &**about {
         _ if !matches!(status, Status::Wrong(_)) => false,
         "GPU types" => true,
         "QOS" => said.starts_with("no ") || said.contains("no node has a GPU of type"),
@@ -267,11 +269,11 @@ fn is_doubt(Finding { about, said, status }: &Finding) -> bool {
 /// Corrects the names first: with them the other fixes would write something else, or something weaker.
 pub fn before_others(findings: &mut [Finding]) {
     let first: BTreeSet<&str> =
-        findings.iter().filter(|finding| is_doubt(finding)).map(|finding| finding.about).collect();
+        findings.iter().filter(|finding| is_doubt(finding)).map(|finding| &*finding.about).collect();
     let first = first.into_iter().collect::<Vec<_>>().join(", ");
     for finding in findings.iter_mut().filter(|finding| !first.is_empty() && !is_doubt(finding)) {
         let depends =
-            ["QOS", "AccountingStorageTRES", "TRESBillingWeights", "ForeignTypes"].contains(&finding.about);
+            ["QOS", "AccountingStorageTRES", "TRESBillingWeights", "ForeignTypes"].contains(&&*finding.about);
         if depends && matches!(finding.status, Status::Wrong(_)) {
             let fix = format!("first the names of {first} in gpushare.conf, then gpushare check again");
             finding.status = Status::Wrong(fix.into());
@@ -279,15 +281,15 @@ pub fn before_others(findings: &mut [Finding]) {
     }
     let is_made = |finding: &Finding| {
         finding.status == Status::Unknown
-            && ["QOS", "Account"].contains(&finding.about)
+            && ["QOS", "Account"].contains(&&*finding.about)
             && finding.said.starts_with("no ")
     };
     let made: BTreeSet<&str> =
-        findings.iter().filter(|finding| is_made(finding)).map(|one| one.about).collect();
+        findings.iter().filter(|finding| is_made(finding)).map(|one| &*one.about).collect();
     let made = made.into_iter().collect::<Vec<_>>().join(", ");
-    for finding in findings.iter_mut().filter(|finding| !made.is_empty() && finding.about == "QOS") {
+    for finding in findings.iter_mut().filter(|_| !made.is_empty()) {
         if let Status::Wrong(fix) = &mut finding.status
-            && fix.to_string().contains("qos apply")
+            && fix.makes_names()
         {
             *fix =
                 std::mem::take(fix).after(format!("if the names of {made} (lines with ?) are intentional: "));

@@ -7,6 +7,7 @@ use std::path::Path;
 
 use gpushare::text::hostlist;
 use gpushare_node::config::NodeConfig;
+use gpushare_node::gpu::gres_conf::lines::fields;
 
 use super::finding::Finding;
 use super::fix::{Fix, Then};
@@ -100,13 +101,10 @@ impl Private {
 /// node, and later ones override earlier ones. `Dirs` on a line without `BasePath` applies if they have none.
 fn of_tmpfs(text: &str, node: &str) -> Private {
     let (mut dirs, mut global, mut base) = (None, None, None);
-    for line in text.lines() {
-        let words = line.split('#').next().unwrap_or_default().split_whitespace();
-        let values: Vec<(String, &str)> = words
-            .filter_map(|word| word.split_once('='))
-            .map(|(key, value)| (key.to_ascii_lowercase(), value.trim_matches('"')))
-            .collect();
-        let value = |wanted: &str| values.iter().find(|(key, _)| key == wanted).map(|(_, value)| *value);
+    for line in plain_lines(text).filter_map(fields) {
+        let value = |wanted: &str| {
+            line.iter().find(|(key, _)| key.eq_ignore_ascii_case(wanted)).map(|(_, value)| *value)
+        };
         match value("nodename").map(|list| hostlist::contains(list, node)) {
             Some(Some(false)) => continue,
             Some(None) => return Private::Unclear,

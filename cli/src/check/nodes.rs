@@ -50,7 +50,7 @@ pub fn gather(list: &str, way: &Way, config: &Config) -> Result<Fleet, CheckErro
     let names = if list.is_empty() {
         let nodes = known.as_ref().map_err(|error| CheckError::WhichNodes(error.to_string()))?;
         let share = &config.node.share_gres;
-        let is_ours = |node: &&slurm::Node| node.gres.iter().any(|(name, ..)| name == "gpu" || name == share);
+        let is_ours = |node: &&slurm::Node| node.has("gpu") || node.has(share);
         let ours: Vec<String> = nodes.iter().filter(is_ours).map(|node| node.name.clone()).collect();
         if ours.is_empty() {
             return Err(CheckError::WhichNodes("slurmctld knows none with GPUs or shares".to_owned()));
@@ -59,38 +59,36 @@ pub fn gather(list: &str, way: &Way, config: &Config) -> Result<Fleet, CheckErro
     } else {
         hostlist::names::all(list).ok_or_else(|| CheckError::NoList(list.to_owned()))?
     };
-    let find = |nodes: &[slurm::Node], name: &str| nodes.iter().find(|node| node.name == name).cloned();
+    let all = if let Way::Records = way {
+        known.map_err(|error| CheckError::WhichNodes(error.to_string()))?
+    } else {
+        known.unwrap_or_default()
+    };
+    let node = |name: &String| all.iter().find(|node| node.name == *name);
+    let report = |name: &String, ask: &dyn Fn(&String) -> Result<Report, NodeError>| {
+        let off = node(name).and_then(without_power);
+        off.map_or_else(|| Ok(Said::Report(Box::new(ask(name)?))), Ok)
+    };
     match way {
         Way::Records => {
-            let nodes = known.map_err(|error| CheckError::WhichNodes(error.to_string()))?;
-            let of = |name: &String| {
-                find(&nodes, name).map(|node| record(&node, &nodes, config)).ok_or(NodeError::NoRecord)
-            };
+            let of = |name| node(name).map(|node| record(node, &all, config)).ok_or(NodeError::NoRecord);
             Ok(Fleet::of(said(&names, names.iter().map(of)), Some(fleet::UNSEEN)))
         }
         Way::Collected(path) => {
             let found = Found::read(path)?;
-            let nodes = known.unwrap_or_default();
-            let of = |name: &String| match find(&nodes, name).and_then(|node| without_power(&node)) {
-                // Nobody could have collected one, and what an older one says is gone with the machine.
-                Some(said) => Ok(said),
-                None => Ok(Said::Report(Box::new(found.of_node(name)?))),
-            };
+            let of = |name| report(name, &|name| found.of_node(name));
             Ok(Fleet::of(said(&names, names.iter().map(of)), None))
         }
         Way::Via(command) => {
-            let nodes = known.unwrap_or_default();
-            let ask = |name: &String| match find(&nodes, name).and_then(|node| without_power(&node)) {
-                Some(said) => Ok(said),
-                None => match answer(&via(command, name), PATIENCE)? {
-                    report if report.machine.node == *name => Ok(Said::Report(Box::new(report))),
-                    report => Err(NodeError::Other(report.machine.node)),
-                },
+            let ask = |name: &String| match answer(&via(command, name), PATIENCE)? {
+                report if report.machine.node == *name => Ok(report),
+                report => Err(NodeError::Other(report.machine.node)),
             };
             let mut answers: Vec<Node> = Vec::new();
             for names in names.chunks(AT_ONCE) {
                 let found: Vec<_> = thread::scope(|scope| {
-                    let threads: Vec<_> = names.iter().map(|name| scope.spawn(|| ask(name))).collect();
+                    let threads: Vec<_> =
+                        names.iter().map(|name| scope.spawn(|| report(name, &ask))).collect();
                     threads.into_iter().map(|one| one.join().unwrap_or(Err(NodeError::Thread))).collect()
                 });
                 answers.extend(said(names, found.into_iter()));
@@ -132,14 +130,14 @@ fn record(one: &slurm::Node, all: &[slurm::Node], config: &Config) -> Said {
         return said;
     }
     let here = config.of_node(&one.name);
-    let elsewhere = all.iter().any(|node| node.gres.iter().any(|(name, ..)| *name == config.node.share_gres));
+    let elsewhere = all.iter().any(|node| node.has(&config.node.share_gres));
     let mut findings = vec![daemon::state(one)];
     findings.extend(node::gres(here, one, elsewhere, None));
     let version = Some(one.version.clone()).filter(|version| !version.is_empty());
     let versions: BTreeMap<String, String> =
         version.map(|version| ("Slurm".to_owned(), version)).into_iter().collect();
     let machine = Machine { node: one.name.clone(), time: now(), versions, ..Machine::default() };
-    Said::Report(Box::new(Report::of(machine, &findings)))
+    Said::Report(Box::new(Report { machine, findings }))
 }
 
 /// Programs that put the node's name before each line get an option that prevents it, and those that start others a
@@ -241,7 +239,11 @@ impl<'a> Found<'a> {
             Found::Folder(folder) => collected::of(folder, node, now())?
                 .ok_or_else(|| NodeError::NoFile(folder.to_path_buf(), node.to_owned())),
             Found::File { path, reports, complaints } => match (reports.get(node), complaints.get(node)) {
-                (Some(report), _) => Ok(collected::current(report.clone(), path, node, now())?),
+                (Some(report), _) => {
+                    let Machine { node: of, time, .. } = &report.machine;
+                    collected::current((of, *time), path, node, now())?;
+                    Ok(report.clone())
+                }
                 (None, Some(line)) => Err(NodeError::Complaint(line.clone())),
                 (None, None) => Err(NodeError::NoLine(path.to_path_buf())),
             },
@@ -252,6 +254,7 @@ impl<'a> Found<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::check::finding::Finding;
 
     #[test]
     fn a_node_is_asked_by_what_the_site_has() {
@@ -348,7 +351,10 @@ mod tests {
         ] {
             let node = read(text);
             let found = match record(&node, std::slice::from_ref(&node), &config) {
-                Said::Report(report) => report.findings.into_iter().map(|line| line.status).collect(),
+                Said::Report(report) => {
+                    let word = |one: &Finding| if one.is_wrong() { "wrong" } else { "ok" };
+                    report.findings.iter().map(word).collect()
+                }
                 Said::Nothing(_) | Said::Error(_) => Vec::new(),
             };
             assert_eq!(found, expected, "{text}");

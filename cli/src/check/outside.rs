@@ -9,6 +9,7 @@ use gpushare::text::pattern::Case;
 use gpushare_machine::config::Config;
 
 use super::finding::{Finding, listed};
+use super::fix::Fix;
 use super::names::may_govern;
 use crate::slurm::Slurm;
 
@@ -57,7 +58,7 @@ fn whole_nodes(config: &Config, slurm: &Slurm) -> Vec<Finding> {
             gres_types.iter().map(|gres_type| format!("gres/gpu:{gres_type}=0")).collect();
         let by_hand =
             format!("sacctmgr modify qos where name={} set GrpTRES={}", names.join(","), zeros.join(","));
-        Finding::wrong(about, said, if in_file { "gpushare qos apply".to_owned() } else { by_hand })
+        Finding::wrong(about, said, if in_file { Fix::qos_apply() } else { by_hand.into() })
     };
     open.into_iter().map(finding).collect()
 }

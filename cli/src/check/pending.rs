@@ -1,7 +1,7 @@
 //! Jobs that wait forever: they request more than their QOS ever lets one job have. Slurm silently accepts them unless
 //! the QOS has the flag DenyOnLimit.
 
-use gpushare_slurm_text::queue;
+use gpushare_slurm_text::queue::{self, Row};
 
 use super::finding::Finding;
 use crate::slurm::{Slurm, run};
@@ -13,7 +13,10 @@ const NAMED: usize = 5;
 pub fn finding(slurm: &Slurm) -> Option<Finding> {
     let about = "pending jobs";
     let mut stuck = Stuck::default();
-    match run::lines(queue::WAITING.0, queue::WAITING.1, |line| stuck.take(line, slurm)) {
+    let (program, arguments) = queue::QUEUE;
+    let waiting = [arguments, &["-t", "PENDING"]].concat();
+    match run::lines(program, &waiting, |line| queue::row(line).iter().for_each(|row| stuck.take(row, slurm)))
+    {
         Ok(()) => stuck.said().map(|said| Finding::unknown(about, said)),
         Err(error) => Some(Finding::unknown(about, error.to_string())),
     }
@@ -28,11 +31,11 @@ struct Stuck {
 }
 
 impl Stuck {
-    fn take(&mut self, line: &str, slurm: &Slurm) {
-        let Some((id, why)) = job(line, slurm) else { return };
+    fn take(&mut self, job: &Row, slurm: &Slurm) {
+        let Some(why) = why(job, slurm) else { return };
         self.count += 1;
         if self.names.len() < NAMED {
-            self.names.push(id.to_owned());
+            self.names.push(job.name());
         }
         if self.count == 1 {
             self.first = why;
@@ -53,24 +56,24 @@ impl Stuck {
     }
 }
 
-/// A job that waits forever, and why.
-fn job<'t>(line: &'t str, slurm: &Slurm) -> Option<(&'t str, String)> {
-    let ([id, qos, reason, partitions], mut asked) = queue::waiting(line)?;
+/// Why a job waits forever.
+fn why(job: &Row, slurm: &Slurm) -> Option<String> {
+    let Row { qos, reason, partition, tres, .. } = job;
     // A job that only waits for others of its user or account will start.
     let alone = ["PerJob", "PerNode"].iter().any(|word| reason.contains(word));
     let limit = ["QOSMax", "AssocMax"].iter().any(|word| reason.starts_with(word));
     if (limit && alone) || reason.starts_with("QOSMin") {
-        return Some((id, format!("{reason}, QOS {qos}")));
+        return Some(format!("{reason}, QOS {qos}"));
     }
     // A partition's QOS may replace the limit of the job's, by a higher one.
     let has_its_own = |name| slurm.partitions.iter().any(|known| known.name == name && known.own.is_some());
-    if !slurm.qoses.over_partition.contains(qos) && partitions.split(',').any(has_its_own) {
+    if !slurm.qoses.over_partition.contains(qos) && partition.split(',').any(has_its_own) {
         return None;
     }
     let most = slurm.qoses.most.get(qos)?;
-    asked.find_map(|(tres, count)| {
-        let (_, limit) = most.iter().find(|(limited, _)| limited.eq_ignore_ascii_case(tres))?;
-        (count > *limit).then(|| (id, format!("{tres}={count}, and QOS {qos} has {limit}")))
+    tres.iter().find_map(|(tres, count)| {
+        let limit = most.get(tres).filter(|limit| count > limit)?;
+        Some(format!("{tres}={count}, and QOS {qos} has {limit}"))
     })
 }
 
@@ -81,7 +84,7 @@ mod tests {
 
     fn judge(text: &str, slurm: &Slurm) -> Option<String> {
         let mut stuck = Stuck::default();
-        text.lines().for_each(|line| stuck.take(line, slurm));
+        text.lines().filter_map(queue::row).for_each(|job| stuck.take(&job, slurm));
         stuck.said()
     }
 
@@ -97,11 +100,13 @@ mod tests {
         slurm.qoses.over_partition.insert("over".to_owned());
         let line = |id: &str, qos: &str, reason: &str, asked: &str| {
             let (qos, partition) = qos.split_once('@').unwrap_or((qos, "p"));
-            format!("{id} |{qos} |{reason} |{partition} |{asked} |\n")
+            format!(
+                "{id}|N/A|N/A|2001|alice|lab|{partition}|{qos}|PENDING|{reason}|1|N/A|N/A||{asked}|N/A|N/A|N/A|N/A|1:00|1:00|1|\n"
+            )
         };
         for (qos, reason, asked, expected) in [
             ("q", "QOSGrpGRES", "cpu=1,mem=4T,gres/gpu:a40=4", None),
-            ("q", "QOSGrpGRES", "cpu=1,gres/gpu=5,gres/gpu:A40=5", Some("gres/gpu:A40=5, and QOS q has 4")),
+            ("q", "QOSGrpGRES", "cpu=1,gres/gpu=5,gres/gpu:A40=5", Some("gres/gpu:a40=5, and QOS q has 4")),
             ("q", "Priority", "cpu=65,node=2", Some("cpu=65, and QOS q has 64")),
             ("q@p,own", "Priority", "cpu=65,node=2", None),
             ("over@own", "Priority", "cpu=65,node=2", Some("cpu=65, and QOS over has 64")),
@@ -117,14 +122,14 @@ mod tests {
             ("free", "QOSMaxGRESPerUser", "cpu=1", None),
             ("free", "QOSMaxJobsPerUserLimit", "cpu=1", None),
         ] {
-            let said = judge(&line("7_[1-9]", qos, reason, asked), &slurm);
+            let said = judge(&line("7|7|1-9", qos, reason, asked), &slurm);
             let expected = expected.map(|why| {
                 format!("1 job asks for more than the limits ever allow and will never start: 7_[1-9] ({why}); scancel \
                          it, or raise the limit")
             });
             assert_eq!(said, expected);
         }
-        let many: String = (1..=7).map(|id| line(&id.to_string(), "q", "x", "cpu=99")).collect();
+        let many: String = (1..=7).map(|id| line(&format!("{id}|{id}|N/A"), "q", "x", "cpu=99")).collect();
         let said = judge(&many, &slurm).unwrap();
         assert!(
             said.starts_with("7 jobs ask for more") && said.contains("start: 1, 2, 3, 4, 5, … (cpu=99"),

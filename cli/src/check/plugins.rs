@@ -24,6 +24,7 @@ const HOOKS: &str = "spank_gpushare_prolog.so";
 /// The program that tells Slurm's version where no daemon is installed. srun loads plugstack.conf's plugins even for
 /// `-V`, and so says nothing if one of them is wrong.
 pub const OF_USERS: &str = "sinfo";
+const NO_VERSION: &str = "not compared: no program of Slurm here says its version with -V";
 
 /// Which part of the version Slurm compares.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -114,28 +115,15 @@ pub fn has_job_submit(settings: &Settings) -> bool {
 /// it was found.
 pub fn job_submit(settings: &Settings, installed: Option<Version>) -> Option<Finding> {
     let path = in_dirs(settings.get("PluginDir"), JOB_SUBMIT);
-    if path.exists() {
-        let running = settings.get("SLURM_VERSION");
-        let (who, wanted) = match (installed, Version::parse(running)) {
-            (Some(installed), _) => ("the slurmctld installed here is", installed),
-            (None, Some(running)) => ("slurmctld is", running),
-            (None, None) => {
-                return Some(Finding::unknown(
-                    JOB_SUBMIT,
-                    format!("Slurm's version '{running}' can't be read"),
-                ));
-            }
-        };
-        let loader = Loader { who, version: wanted, how: Match::Micro, otherwise: "it won't start again" };
-        return Some(fits(JOB_SUBMIT, &path, &loader));
+    let is_named = || settings.list("JobSubmitPlugins").iter().any(|word| is_plugin(word, "gpushare"));
+    if !path.exists() && !is_named() {
+        return None;
     }
-    settings.list("JobSubmitPlugins").iter().any(|word| is_plugin(word, "gpushare")).then(|| {
-        Finding::wrong(
-            JOB_SUBMIT,
-            format!("{}: there is no such file, but slurmctld needs it to start", path.display()),
-            "install the package gpushare-slurmctld, or make install, on this controller",
-        )
-    })
+    let Some(version) = installed.or_else(|| Version::parse(settings.get("SLURM_VERSION"))) else {
+        return Some(Finding::unknown(JOB_SUBMIT, NO_VERSION));
+    };
+    let (who, otherwise) = ("slurmctld here is", "it won't start again");
+    Some(fits(JOB_SUBMIT, &path, &Loader { who, version, how: Match::Micro, otherwise }))
 }
 
 /// Whether the plugin's file changed after slurmctld started here, which then has the one from before in memory.
@@ -185,14 +173,9 @@ pub fn on_node(
     node: &Node,
     installed: Option<Version>,
 ) -> Vec<Finding> {
-    let named = fence_line(stack, settings);
-    let running = Version::parse(&node.version).or_else(|| Version::parse(settings.get("SLURM_VERSION")));
-    let Some(wanted) = installed.or(running) else {
-        return vec![named, Finding::unknown(FENCE, "Slurm's version can't be read")];
-    };
-    let who = if installed.is_some() { "the slurmd installed here is" } else { "slurmd is" };
-    let mut findings = vec![named];
-    findings.extend(spank(stack, settings.get("PluginDir"), who, wanted, true));
+    let running = || Version::parse(&node.version).or_else(|| Version::parse(settings.get("SLURM_VERSION")));
+    let mut findings = vec![fence_line(stack, settings)];
+    findings.extend(named(stack, settings, installed.or_else(running), true));
     findings
 }
 
@@ -220,32 +203,22 @@ pub fn named(
     installed: Option<Version>,
     runs_jobs: bool,
 ) -> Vec<Finding> {
-    let who = if runs_jobs { "the slurmd installed here is" } else { "srun here is" };
-    match installed {
-        Some(wanted) => spank(stack, settings.get("PluginDir"), who, wanted, runs_jobs),
-        None if stack.fence.is_none() && stack.hooks.is_none() => Vec::new(),
-        None => {
-            let said = "not compared: no program of Slurm here says its version with -V";
-            vec![Finding::unknown(FENCE, said)]
-        }
-    }
-}
-
-fn spank(stack: &Plugstack, dirs: &str, who: &str, wanted: Version, runs_jobs: bool) -> Vec<Finding> {
     let named = [(FENCE, &stack.fence), (HOOKS, &stack.hooks)];
-    let judged = named.into_iter().filter_map(|(about, line)| Some((about, line.as_ref()?)));
-    judged
-        .map(|(about, line)| {
-            let otherwise = match (line.required, runs_jobs) {
-                (true, true) => "no job starts here",
-                (true, false) => "no job can be submitted here",
-                (false, true) => "jobs run WITHOUT A FENCE",
-                (false, false) => "srun and sbatch print an error, but work",
-            };
-            let loader = Loader { who, version: wanted, how: Match::Release, otherwise };
-            fits(about, &in_dirs(dirs, &line.plugin), &loader)
-        })
-        .collect()
+    let named: Vec<_> = named.into_iter().filter_map(|(about, line)| Some((about, line.as_ref()?))).collect();
+    let Some(version) = installed else {
+        return (!named.is_empty()).then(|| Finding::unknown(FENCE, NO_VERSION)).into_iter().collect();
+    };
+    let one = |(about, line): (&'static str, &Line)| {
+        let (who, otherwise) = match (line.required, runs_jobs) {
+            (true, true) => ("slurmd here is", "no job starts here"),
+            (true, false) => ("srun here is", "no job can be submitted here"),
+            (false, true) => ("slurmd here is", "jobs run WITHOUT A FENCE"),
+            (false, false) => ("srun here is", "srun and sbatch print an error, but work"),
+        };
+        let path = in_dirs(settings.get("PluginDir"), &line.plugin);
+        fits(about, &path, &Loader { who, version, how: Match::Release, otherwise })
+    };
+    named.into_iter().map(one).collect()
 }
 
 /// The paths of gpushare's plugins: the fence's in any case, the others' if the file exists.

@@ -9,7 +9,7 @@ use gpushare::submit::policy::Mode;
 use gpushare_machine::config::Config;
 use gpushare_node::config::NodeConfig;
 
-use super::finding::{Finding, Status};
+use super::finding::Finding;
 use super::last_good;
 use crate::slurm::Settings;
 
@@ -59,10 +59,9 @@ pub fn lost(named: Option<&Path>, slurm_conf: &Path, slurm: &Settings, has_hooks
 
 /// Without a file here, it isn't the defaults that the cluster uses.
 pub fn say_once(findings: &mut Vec<Finding>) {
-    let is_wrong = |found: &Finding| matches!(found.status, Status::Wrong(_));
-    let of_rules = |found: &Finding| [ABOUT, last_good::ABOUT].contains(&found.about);
-    if findings.iter().any(|found| of_rules(found) && is_wrong(found)) {
-        findings.retain(|found| found.about != ABOUT || is_wrong(found));
+    let of_rules = |found: &Finding| [ABOUT, last_good::ABOUT].contains(&&*found.about);
+    if findings.iter().any(|found| of_rules(found) && found.is_wrong()) {
+        findings.retain(|found| found.about != ABOUT || found.is_wrong());
     }
 }
 
@@ -105,6 +104,7 @@ fn modes(config: &Config) -> Vec<Finding> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::finding::Status;
     use std::fs::{self, Permissions};
     use std::os::unix::fs::{PermissionsExt, chown};
 
@@ -124,7 +124,7 @@ mod tests {
                 continue; // Only root can give a file to group root.
             }
             let finding = of_file(file.path());
-            assert_eq!(matches!(finding.status, Status::Wrong(_)), wrong, "{mode:o} {group}");
+            assert_eq!(finding.is_wrong(), wrong, "{mode:o} {group}");
         }
     }
 

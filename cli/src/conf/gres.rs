@@ -5,6 +5,7 @@ use gpushare_node::config::{NodeConfig, Placement, units};
 use gpushare_node::gpu::{self, Detail, DeviceError, Inventory, Roots};
 
 use super::ConfError;
+use crate::requirements::types;
 use crate::slurm::Slurm;
 
 /// The lines for this machine, which is node `name`.
@@ -34,10 +35,7 @@ struct Types {
 fn known_types(config: &Config, name: &str, slurm: &Slurm) -> Types {
     let here = slurm.nodes.iter().filter(|node| node.name == name).flat_map(|node| &node.gres);
     let here = here.filter(|(name, ..)| name == "gpu").filter_map(|(_, gres_type, _)| gres_type.clone());
-    let shares =
-        config.qoses.iter().flat_map(|managed| &managed.gpus).map(|(gres_type, _)| gres_type.clone());
-    let weights = config.gpu_weights.iter().map(|weight| weight.gres_type.clone());
-    Types { here: here.collect(), elsewhere: shares.chain(weights).collect() }
+    Types { here: here.collect(), elsewhere: types(config).into_iter().map(str::to_owned).collect() }
 }
 
 fn text(config: &NodeConfig, name: &str, found: &Inventory) -> Result<String, ConfError> {
@@ -138,16 +136,14 @@ fn groups(details: &[Detail]) -> Vec<(String, Vec<String>)> {
 
 /// Each type once: `gpu:a40:4`.
 fn counts(groups: &[(String, Vec<String>)]) -> Vec<String> {
-    let mut gres_types: Vec<&str> = Vec::new();
-    for (gres_type, _) in groups {
-        if !gres_types.contains(&gres_type.as_str()) {
-            gres_types.push(gres_type);
+    let mut sums: Vec<(&str, usize)> = Vec::new();
+    for (gres_type, paths) in groups {
+        match sums.iter_mut().find(|(known, _)| known == gres_type) {
+            Some((_, sum)) => *sum += paths.len(),
+            None => sums.push((gres_type, paths.len())),
         }
     }
-    let count = |gres_type: &str| {
-        groups.iter().filter(|(other, _)| other == gres_type).map(|(_, paths)| paths.len()).sum::<usize>()
-    };
-    gres_types.into_iter().map(|gres_type| format!("gpu:{gres_type}:{}", count(gres_type))).collect()
+    sums.into_iter().map(|(gres_type, count)| format!("gpu:{gres_type}:{count}")).collect()
 }
 
 /// The type of a model: Slurm's name if all of the node's GPUs have one type, else the longest known type within the

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use gpushare_machine::local;
 use gpushare_qos::config::ManagedQos;
-use gpushare_slurm_text::partition::takes_whole_nodes;
+use gpushare_slurm_text::partition::{least_time, takes_whole_nodes};
 use gpushare_slurm_text::queue::{self, Row};
 use gpushare_slurm_text::{State, past};
 use serde::Serialize;
@@ -163,8 +163,15 @@ fn waits(row: &Row, rows: &[Row], (snapshot, qoses): Site) -> Result<What, Progr
     if let (true, Ok(nodes)) = (is_whole, snapshot.nodes()) {
         records::whole_nodes(&mut whole, nodes);
     }
+    // Backfill starts it with as little, unless a MaxWall is lower than its time limit.
+    let least = least_time(&record).filter(|least| row.time_limit.is_none_or(|time| *least < time));
+    whole.time_limit = least.or(row.time_limit);
     let row = &whole;
     let (mut known, mut notes) = records::read(row, snapshot)?;
+    let shown = least.filter(|_| !row.reason.contains("MaxWall"));
+    notes.extend(
+        shown.map(|least| format!("backfill may start it with as little as {least} minutes (TimeMin)")),
+    );
     match snapshot.nodes() {
         Ok(nodes) => known.nodes = Some(records::of_nodes(row, nodes)),
         Err(reason) => notes.push(format!("can't tell what its nodes have free: {reason}")),
@@ -247,25 +254,6 @@ fn print(told: &[Told], more: usize, json: bool) -> String {
     }
 }
 
-/// A job that doesn't exist yet.
-#[derive(Debug)]
-pub struct Above {
-    pub user_id: u32,
-    pub user: String,
-    pub account: String,
-    pub partition: String,
-    pub qos: String,
-    pub nodes: u64,
-    /// The minimum that it requests.
-    pub tres: queue::Tres,
-    /// `--exclusive`
-    pub whole_nodes: bool,
-    /// gpushare itself already warns about the GPUs (GS114).
-    pub is_warned: bool,
-    /// `--time` in minutes; slurm.h's INFINITE is no limit.
-    pub time: Option<u32>,
-}
-
 /// What a limit that is lower than a request means for it.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Beyond {
@@ -274,18 +262,22 @@ pub enum Beyond {
     Refused(String),
 }
 
-/// The limits that are lower than what a job would request, one line each.
+/// The limits that are lower than what a job that doesn't exist yet would request, one line each. `row` has the minimum
+/// that it requests, also of time if it says that; `asked` is its `--time`, which alone counts for MaxWall. If
+/// `is_warned`, gpushare itself already warns about the GPUs (GS114).
 ///
 /// # Errors
 /// slurmctld can't be asked.
-pub fn above(job: Above, (snapshot, qoses): Site) -> Result<Vec<Beyond>, ProgramError> {
-    let Above { user_id, user, account, partition, qos, nodes, tres, whole_nodes, is_warned, time } = job;
-    let place = snapshot.partitions()?.iter().find(|one| one.name == partition);
-    let of_place = place.and_then(|place| place.default_time.or(place.max_time));
-    let time_limit = time.map_or(of_place, |time| Some(time.into()));
-    let is_whole = whole_nodes || place.is_some_and(|place| place.whole_nodes);
-    let mut row = Row { user_id, user, account, partition, qos, nodes, tres, time_limit, ..Row::default() };
-    if is_whole {
+pub fn above(
+    mut row: Row,
+    asked: Option<u64>,
+    (whole_nodes, is_warned): (bool, bool),
+    (snapshot, qoses): Site,
+) -> Result<Vec<Beyond>, ProgramError> {
+    let place = snapshot.partitions()?.iter().find(|one| one.name == row.partition);
+    let time = row.time_limit;
+    row.time_limit = time.or(place.and_then(|place| place.default_time.or(place.max_time)));
+    if whole_nodes || place.is_some_and(|place| place.whole_nodes) {
         records::whole_nodes(&mut row, snapshot.nodes()?);
     }
     let (known, notes) = records::read(&row, snapshot)?;
@@ -312,14 +304,14 @@ pub fn above(job: Above, (snapshot, qoses): Site) -> Result<Vec<Beyond>, Program
         }
     };
     // Without a time of the partition's, Slurm gives the job the longest that it may have.
-    let asked = time.map(u64::from).or(place.and_then(|place| place.default_time));
+    let asked = asked.or(place.and_then(|place| place.default_time));
     let wall = asked.zip(known.wall()).and_then(|(asked, (holder, limit))| {
         let above = |asks, then| {
             let (field, tres, scope) = (minutes::WALL, "minutes".to_owned(), limits::Scope::Job);
             let holder = limits::name(holder);
             words::above(&Limit { holder, field, scope, tres, limit, asks, ..Limit::default() }, then)
         };
-        let counted = known.minutes.scaled();
+        let counted = known.minutes.scaled_of(asked);
         if denies && asked > limit {
             return Some(Beyond::Refused(above(asked, "the QOS has DenyOnLimit")));
         }

@@ -1,6 +1,7 @@
 //! The longer text behind the number of a message.
 
 use gpushare::submit::message::pages::{PAGES, Page, page};
+use gpushare_terminal::wrapped;
 
 /// All messages.
 pub fn all() -> String {
@@ -19,18 +20,8 @@ pub fn is_number(word: &[u8]) -> bool {
 }
 
 fn paragraph(page: &Page) -> String {
-    let mut text = format!("{}: {}\n", page.number, page.title);
-    let mut line = String::new();
-    for word in page.text.split_whitespace() {
-        if line.len() + word.len() > 76 {
-            text.push_str(&line);
-            text.push('\n');
-            line.clear();
-        }
-        line.push_str(if line.is_empty() { "  " } else { " " });
-        line.push_str(word);
-    }
-    text + &line + "\n"
+    let words = page.text.split_whitespace().collect::<Vec<_>>().join(" ");
+    format!("{}: {}\n  {}\n", page.number, page.title, wrapped(&words, 76).join("\n  "))
 }
 
 #[cfg(test)]

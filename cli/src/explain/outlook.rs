@@ -7,16 +7,17 @@ use gpushare::submit::grammar::Token;
 use gpushare::submit::policy::{Because, Remark, Rule};
 use gpushare::submit::request::{Field, Parsed, Partitions, Request};
 
-use super::job::{self, Above, Beyond, words};
+use super::job::{self, Beyond, words};
 use crate::requirements::is_plugin;
 use gpushare_judge::accounting::Database;
 use gpushare_qos::config::ManagedQos;
 use gpushare_slurm_run::Snapshot;
+use gpushare_slurm_text::queue::Row;
 use gpushare_slurm_text::{Partition, Settings, text};
 
-/// Limits that are lower than what a request asks for, one line each.
+/// Limits that are lower than what a request asks for, one line each. `time` is what its `--time` says.
 pub fn above(
-    request: &Request,
+    (request, time): (&Request, Option<u32>),
     qos: &str,
     database: &Database,
     remarks: &[Remark],
@@ -26,7 +27,7 @@ pub fn above(
         Remark::Passed(refusal, because) => *because == Because::Warn && refusal.rule == Rule::BeyondLimit,
         _ => false,
     };
-    let place = Above {
+    let row = Row {
         user_id: request.user_id,
         user: text(database.user()),
         account: text(database.account(request)),
@@ -34,11 +35,10 @@ pub fn above(
         qos: qos.to_owned(),
         nodes: request.min_nodes.unwrap_or(1).into(),
         tres: asked(request),
-        whole_nodes: request.exclusive,
-        is_warned: remarks.iter().any(is_advice),
-        time: request.batch.and_then(|batch| batch.time_limit),
+        time_limit: request.batch.and_then(|batch| batch.time_limit).map(u64::from),
+        ..Row::default()
     };
-    job::above(place, site)
+    job::above(row, time.map(u64::from), (request.exclusive, remarks.iter().any(is_advice)), site)
         .unwrap_or_else(|reason| vec![Beyond::Waits(format!("can't tell whether limits stop it: {reason}"))])
 }
 

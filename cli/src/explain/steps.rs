@@ -89,12 +89,7 @@ fn typed(job: &[Given]) -> Vec<(Sets, String)> {
 fn fails(name: &str, value: &str, sets: Sets, release: Release) -> bool {
     let Some(typed) = is_typed(name, value) else { return false };
     let row = TABLE.iter().find(|(option, with_type, _)| (*option, *with_type) == (name, typed));
-    let at = match sets {
-        Sets::Gpus => 0,
-        Sets::PerNode => 1,
-        Sets::PerTask => 2,
-    };
-    match row.and_then(|(.., fails)| fails.get(at)) {
+    match row.and_then(|(.., fails)| fails.get(sets as usize)) {
         None | Some(Fails::No) => false,
         Some(Fails::Always) => true,
         Some(Fails::Before(first)) => release < *first,

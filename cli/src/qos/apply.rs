@@ -4,9 +4,8 @@
 use gpushare_qos::{Change, Plan};
 
 use super::error::QosError;
-use super::site::{PATIENCE, reason};
+use super::site::sacctmgr;
 use super::write;
-use gpushare_slurm_run::{command, run::run};
 use gpushare_terminal::print;
 
 /// Makes these changes, after others; `all` is the number of both.
@@ -16,7 +15,7 @@ use gpushare_terminal::print;
 pub fn changes(changes: &[Change], before: usize, all: usize) -> Result<(), QosError> {
     for (done, change) in (before..).zip(changes) {
         let why = |why| QosError::Stopped { change: change.clone(), why: Box::new(why), done, all };
-        call(change).map_err(why)?;
+        sacctmgr(&change.arguments).map_err(|error| why(error.into()))?;
         print(&write::progress(change, done + 1, all))?;
     }
     Ok(())
@@ -39,9 +38,4 @@ pub fn apply(plan: &Plan, before: usize) -> Result<(), QosError> {
         print(write::NOTHING)?;
     }
     Ok(())
-}
-
-fn call(change: &Change) -> Result<(), QosError> {
-    let answer = run(command("sacctmgr").args(&change.arguments), PATIENCE)?;
-    if answer.status.success() { Ok(()) } else { Err(QosError::NotTaken(reason(&answer))) }
 }

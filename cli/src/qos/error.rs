@@ -6,18 +6,17 @@ use std::path::PathBuf;
 use gpushare::config::LoadError;
 use gpushare_qos::{Change, ReadError};
 
-use super::MENDS;
 use gpushare_slurm_run::ProgramError;
 use gpushare_terminal::PrintError;
+
+/// The command that makes slurmctld read all QOSes again.
+pub const MENDS: &str = "scontrol reconfigure, up to 23.02 a restart of slurmctld";
 
 gpushare::errors! {
     /// What stopped it.
     #[derive(Debug)]
     pub enum QosError {
         /// The error of one of Slurm's programs.
-        Refused(program: String, said: String) => "{program}: {said}";
-        /// sacctmgr's error in a step.
-        NotTaken(said: String) => "{said}";
         Mistakes(path: PathBuf, count: usize) => "{} has {}, see above; nothing was changed",
             path.display(), if *count == 1 { "a mistake".to_owned() } else { format!("{count} mistakes") };
         NoQos(path: PathBuf, name: String) => "{} has no managed QOS '{}'", path.display(), name.escape_debug();

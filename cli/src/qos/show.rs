@@ -12,7 +12,7 @@ use gpushare_qos::config::{ManagedQos, Members};
 use gpushare_qos::lending::{self, Loan};
 use gpushare_qos::tree::Tree;
 use gpushare_qos::usage::{self, Usage};
-use gpushare_qos::{Actual, Change, TYPE, table};
+use gpushare_qos::{Actual, Change, Cluster, TYPE, check, table};
 use gpushare_slurm_text::assoc_mgr;
 use serde::Serialize;
 
@@ -20,6 +20,7 @@ use super::error::QosError;
 use super::site;
 use crate::explain::job;
 use gpushare_slurm_run::Snapshot;
+use gpushare_slurm_run::run::question;
 
 /// A QOS to show.
 #[derive(Debug, Serialize)]
@@ -77,12 +78,13 @@ pub fn show(conf: Option<&Path>, names: &[String]) -> Result<Vec<Shown>, QosErro
             return Err(QosError::NoQos(path, name.clone()));
         }
     }
-    let cluster = site::cluster_without_nodes()?;
+    let snapshot = Snapshot::default();
+    let cluster = Cluster::of(snapshot.settings()?, &[])?;
     let actual = site::actual(&cluster)?;
     let plan = gpushare_qos::plan(&qoses, &actual, &cluster, None);
-    let usages = usage::read(&site::ask(assoc_mgr::QOSES.0, assoc_mgr::QOSES.1)?);
+    let usages = usage::read(&question(assoc_mgr::QOSES, &[])?);
     // Nodes may be hidden from users.
-    let gpus = site::gpus().unwrap_or_default();
+    let gpus = check::gpus(snapshot.nodes().unwrap_or_default());
     let loans = lending::loans(&qoses, &usages, &gpus);
     let wanted = |managed: &&ManagedQos| {
         names.is_empty() || names.iter().any(|name| name.eq_ignore_ascii_case(&managed.name))
@@ -93,7 +95,6 @@ pub fn show(conf: Option<&Path>, names: &[String]) -> Result<Vec<Shown>, QosErro
         one(managed, &actual, usages.get(&managed.name), &loans, differs)
     };
     let mut all: Vec<Shown> = qoses.iter().filter(wanted).map(shown).collect();
-    let snapshot = Snapshot::default();
     for one in &mut all {
         let settings = actual.qoses.get(&one.qos).map(|qos| &qos.settings);
         if let Some(Value::Tres(limits)) = settings.and_then(|settings| settings.get("GrpTRESMins")) {

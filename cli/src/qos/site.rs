@@ -1,9 +1,8 @@
 //! Reads everything that a plan needs: the file, the database, the nodes, and the existing users. Calls sacctmgr three
 //! times and scontrol three times, whatever the number of QOSes.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeSet, HashSet};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use gpushare::config::LoadError;
 use gpushare_qos::config::{ManagedQos, Members};
@@ -11,17 +10,13 @@ use gpushare_qos::plan::InUse;
 use gpushare_qos::tree::Tree;
 use gpushare_qos::{Actual, Cluster, Finding, check, stale, state};
 use gpushare_slurm_text::partition::{self, PARTITIONS};
-use gpushare_slurm_text::settings::{SETTINGS, Settings};
-use gpushare_slurm_text::{assoc_mgr, node, own};
-use gpushare_terminal::clean;
+use gpushare_slurm_text::{assoc_mgr, own};
 
 use super::error::QosError;
 use gpushare_machine::local;
-use gpushare_slurm_run::command;
-use gpushare_slurm_run::run::{Output, run, without_accounting};
+use gpushare_slurm_run::run::{PATIENCE, question, run, text};
+use gpushare_slurm_run::{ProgramError, Snapshot, command};
 
-/// Longer than a busy slurmdbd needs for one change.
-pub const PATIENCE: Duration = Duration::from_secs(120);
 /// How many names one call of getent gets.
 const NAMES: usize = 500;
 
@@ -46,7 +41,9 @@ impl Site {
     /// The file or the database can't be read.
     pub fn read(conf: Option<&Path>) -> Result<Site, QosError> {
         let (path, qoses) = qoses(conf)?;
-        let cluster = cluster()?;
+        let slurm = Snapshot::default();
+        let cluster = Cluster::of(slurm.settings()?, slurm.nodes()?)?;
+        let cluster = Cluster { partitions: slurm.partitions()?.to_vec(), ..cluster };
         let actual = actual(&cluster)?;
         let strangers = strangers(&qoses);
         Ok(Site { path, qoses, actual, cluster, strangers })
@@ -71,7 +68,7 @@ impl Site {
 /// # Errors
 /// The database can't be read, or its output can't be parsed.
 pub fn actual(cluster: &Cluster) -> Result<Actual, QosError> {
-    let qoses = state::qoses(&ask("sacctmgr", &state::ask_qoses())?)?;
+    let qoses = state::qoses(&sacctmgr(&state::ask_qoses())?)?;
     Ok(Actual { qoses, tree: tree(&cluster.name)? })
 }
 
@@ -84,36 +81,10 @@ pub fn qoses(conf: Option<&Path>) -> Result<(PathBuf, Vec<ManagedQos>), LoadErro
     Ok((path, config.qoses))
 }
 
-fn cluster() -> Result<Cluster, QosError> {
-    let settings = settings()?;
-    let nodes = node::read(&ask(node::ALL_NODES.0, node::ALL_NODES.1)?);
-    let partitions = partition::read(&ask(PARTITIONS.0, PARTITIONS.1)?);
-    Ok(Cluster { partitions, ..Cluster::of(&settings, &nodes)? })
-}
-
-/// The cluster without its GPUs, because nodes may be hidden from users.
-///
-/// # Errors
-/// slurmctld can't be asked, or its output can't be parsed.
-pub fn cluster_without_nodes() -> Result<Cluster, QosError> {
-    Ok(Cluster::of(&settings()?, &[])?)
-}
-
-/// All GPUs by type.
-///
-/// # Errors
-/// slurmctld can't be asked.
-pub fn gpus() -> Result<BTreeMap<String, u64>, QosError> {
-    Ok(check::gpus(&node::read(&ask(node::ALL_NODES.0, node::ALL_NODES.1)?)))
-}
-
-fn settings() -> Result<Settings, QosError> {
-    Ok(Settings::parse(&ask(SETTINGS.0, SETTINGS.1)?))
-}
-
 fn tree(cluster: &str) -> Result<Tree, QosError> {
-    let associations = ask("sacctmgr", &own::associations(cluster))?;
-    Ok(Tree::read(&associations, &ask("sacctmgr", &own::parents(cluster))?)?)
+    let at = format!("cluster={cluster}");
+    let associations = question(own::ASSOCIATIONS, &["where", &at])?;
+    Ok(Tree::read(&associations, &question(own::PARENTS, &["where", &at, "user="])?)?)
 }
 
 /// How many jobs each QOS has, in any partition and any state but over, and which partitions name it.
@@ -123,10 +94,10 @@ fn tree(cluster: &str) -> Result<Tree, QosError> {
 pub fn used() -> Result<InUse, QosError> {
     let mut used = InUse::new();
     // A job with several QOSes lists them.
-    for name in ask("squeue", &["-h", "-a", "-r", "-o", "%q"])?.lines().flat_map(|line| line.split(',')) {
+    for name in text("squeue", &["-h", "-a", "-r", "-o", "%q"])?.lines().flat_map(|line| line.split(',')) {
         used.entry(name.trim().to_ascii_lowercase()).or_default().jobs += 1;
     }
-    for partition in partition::read(&ask(PARTITIONS.0, PARTITIONS.1)?) {
+    for partition in partition::read(&question(PARTITIONS, &[])?) {
         for name in partition.qoses {
             let name = name.to_ascii_lowercase();
             used.entry(name).or_default().partitions.insert(partition.name.clone());
@@ -140,8 +111,7 @@ pub fn used() -> Result<InUse, QosError> {
 /// # Errors
 /// slurmctld or slurmdbd can't be asked.
 pub fn missed() -> Result<Option<String>, QosError> {
-    let missed =
-        stale::missed(&ask(own::NUMBERS.0, own::NUMBERS.1)?, &ask(assoc_mgr::QOSES.0, assoc_mgr::QOSES.1)?);
+    let missed = stale::missed(&question(own::NUMBERS, &[])?, &question(assoc_mgr::QOSES, &[])?);
     let shown: Vec<&str> = missed.iter().map(String::as_str).take(4).collect();
     let more = if missed.len() > 4 { " and more" } else { "" };
     Ok((!missed.is_empty()).then(|| {
@@ -155,9 +125,8 @@ fn strangers(qoses: &[ManagedQos]) -> HashSet<String> {
         Members::Users(_, users) => Some(users),
         _ => None,
     });
-    let mut users: Vec<&str> = users.flatten().map(String::as_str).collect();
-    users.sort_unstable();
-    users.dedup();
+    let users: BTreeSet<&str> = users.flatten().map(String::as_str).collect();
+    let users: Vec<&str> = users.into_iter().collect();
     let mut strangers = HashSet::new();
     for names in users.chunks(NAMES) {
         let Ok(answer) = run(command("getent").arg("passwd").args(names), PATIENCE) else { continue };
@@ -172,29 +141,10 @@ fn strangers(qoses: &[ManagedQos]) -> HashSet<String> {
     strangers
 }
 
-/// The output of one of Slurm's programs.
+/// Its output.
 ///
 /// # Errors
-/// It can't be run, doesn't end in time, or fails.
-pub fn ask(program: &str, arguments: &[impl AsRef<std::ffi::OsStr>]) -> Result<String, QosError> {
-    let answer = run(command(program).args(arguments), PATIENCE)?;
-    if !answer.status.success() {
-        return Err(QosError::Refused(program.to_owned(), reason(&answer)));
-    }
-    Ok(String::from_utf8_lossy(&answer.output).into_owned())
-}
-
-/// Why one of Slurm's programs failed, in one line.
-pub fn reason(answer: &Output) -> String {
-    let text = [answer.complaints.as_slice(), b"\n", answer.output.as_slice()].concat();
-    let text = String::from_utf8_lossy(&text);
-    let lines = text.lines().map(|line| {
-        line.trim().trim_start_matches("sacctmgr: error: ").trim_start_matches("scontrol: error: ")
-    });
-    let said: Vec<&str> = lines.filter(|line| !line.is_empty()).take(4).collect();
-    if let Some(why) = without_accounting(&text) {
-        return why.to_owned();
-    }
-    let line = clean(&said.join("; ").chars().take(300).collect::<String>());
-    if line.is_empty() { format!("it printed nothing ({})", answer.status) } else { line }
+/// It can't be asked, or it says no.
+pub fn sacctmgr(arguments: &[String]) -> Result<String, ProgramError> {
+    text("sacctmgr", &arguments.iter().map(String::as_str).collect::<Vec<_>>())
 }

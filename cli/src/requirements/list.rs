@@ -84,7 +84,7 @@ fn counted(config: &Config, slurm: &Slurm) -> Option<Requirement> {
 }
 
 /// The types that GPU quotas and weights name.
-fn types(config: &Config) -> Vec<&str> {
+pub fn types(config: &Config) -> Vec<&str> {
     let shares =
         config.qoses.iter().flat_map(|managed| &managed.gpus).map(|(gres_type, _)| gres_type.as_str());
     shares.chain(config.gpu_weights.iter().map(|weight| weight.gres_type.as_str())).collect()

@@ -149,10 +149,9 @@ pub fn filled_in_order<'s>(config: &Config, slurm: &'s Slurm) -> Vec<&'s str> {
     // On a node with one GPU, a unit that is free is free on that GPU.
     let has_several = |node: &&Node| {
         let settings = config.of_node(&node.name);
-        let shares = node.gres.iter().filter(|(name, ..)| *name == settings.share_gres);
         let fills = settings.units_per_gpu.as_ref().map_or(0, UnitsPerGpu::most);
         matches!(settings.placement, Placement::Own | Placement::Override)
-            && shares.map(|(.., count)| count).sum::<u64>() > u64::from(fills)
+            && node.count(&settings.share_gres) > u64::from(fills)
     };
     let is_filled = |partition: &&Partition| {
         !partition.least_loaded

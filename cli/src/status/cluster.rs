@@ -8,7 +8,6 @@ use std::path::Path;
 
 use gpushare::text::hostlist;
 use gpushare_machine::config::Config;
-use gpushare_node::config::{NodeConfig, Placement, UnitsPerGpu};
 use serde::Serialize;
 
 use super::{StatusError, Wanted};
@@ -23,7 +22,7 @@ pub mod write;
 pub use assemble::is_usable;
 use gpushare_slurm_text::node::{self, Node as NodeText};
 use gpushare_slurm_text::placed::{self, Placed};
-use gpushare_slurm_text::queue::{OWNERS, Owner, owner};
+use gpushare_slurm_text::queue::{self, Row};
 use gpushare_slurm_text::record::RECORDS;
 
 /// States of nodes on which no job can start.
@@ -100,34 +99,6 @@ pub struct Job {
     pub gpus: Vec<u32>,
 }
 
-/// How gpushare.conf counts shares.
-#[derive(Clone, Debug)]
-pub struct CountingRules {
-    /// Whether Slurm chooses the GPU, and so knows it.
-    slurm_picks: bool,
-    /// The GRES for shares.
-    share: String,
-    /// The units that fill a GPU; unknown without a placement.
-    units: Option<UnitsPerGpu>,
-}
-
-impl Default for CountingRules {
-    fn default() -> CountingRules {
-        CountingRules { slurm_picks: true, share: "mps".to_owned(), units: None }
-    }
-}
-
-impl From<&NodeConfig> for CountingRules {
-    fn from(config: &NodeConfig) -> CountingRules {
-        let NodeConfig { placement, units_per_gpu, share_gres, .. } = config;
-        CountingRules {
-            slurm_picks: matches!(placement, Placement::Off | Placement::Follow),
-            share: share_gres.clone(),
-            units: units_per_gpu.clone().filter(|_| *placement != Placement::Off),
-        }
-    }
-}
-
 /// Asks Slurm, and reads the nodes' files.
 ///
 /// # Errors
@@ -149,15 +120,13 @@ pub fn gather(
     let mut users = BTreeMap::new();
     if !jobs.is_empty() {
         let ids: HashSet<u32> = jobs.iter().map(|job| job.id).collect();
-        let (program, asked) = OWNERS;
-        let said =
-            run::lines(program, asked, |line| users.extend(owner(line).filter(|(id, _)| ids.contains(id))));
+        let (program, asked) = queue::QUEUE;
+        let row = |line: &str| queue::row(line).filter(|row| ids.contains(&row.id)).map(|row| (row.id, row));
+        let said = run::lines(program, asked, |line| users.extend(row(line)));
         complaints.extend(said.err().map(|reason| format!("no users: {reason}")));
     }
-    let mut cluster = made(nodes, jobs, &users, folder, config.as_ref());
+    let mut cluster = made(nodes, jobs, &users, folder, (&config, complaints));
     cluster.filtered = wanted.is_some();
-    complaints.append(&mut cluster.complaints);
-    cluster.complaints = complaints;
     cluster.keep_jobs(wanted, places);
     Ok(cluster)
 }
@@ -167,24 +136,21 @@ pub fn gather(
 /// # Errors
 /// slurmctld doesn't answer.
 pub fn around(node_list: &str, job: Vec<Placed>, conf: Option<&Path>) -> Result<Cluster, ProgramError> {
-    let (config, mut complaints) = config(conf);
+    let (config, complaints) = config(conf);
     let nodes = node::read(&slurm::ask("scontrol", &["-a", "-d", "show", "node", node_list])?);
-    let mut cluster = made(nodes, job, &BTreeMap::new(), None, config.as_ref());
-    complaints.append(&mut cluster.complaints);
-    Ok(Cluster { complaints, ..cluster })
+    Ok(made(nodes, job, &BTreeMap::new(), None, (&config, complaints)))
 }
 
 /// Combines Slurm's answers and the nodes' files.
 fn made(
     nodes: Vec<NodeText>,
     jobs: Vec<Placed>,
-    users: &BTreeMap<u32, Owner>,
+    users: &BTreeMap<u32, Row>,
     folder: Option<&Path>,
-    config: Option<&Config>,
+    (config, mut complaints): (&Config, Vec<String>),
 ) -> Cluster {
-    let rules = |node: &str| config.map_or_else(CountingRules::default, |config| config.of_node(node).into());
-    let (time, all, mut complaints) = (now(), nodes.len(), Vec::new());
-    let mut nodes = assemble::nodes(nodes, jobs, users, &rules);
+    let (time, all) = (now(), nodes.len());
+    let mut nodes = assemble::nodes(nodes, jobs, users, &|node| config.of_node(node));
     if let Some(folder) = folder {
         if let Err(error) = folder.read_dir() {
             complaints.push(FileError::of(folder)(error).to_string());
@@ -192,8 +158,8 @@ fn made(
         for node in &mut nodes {
             match collected::of::<collected::Said>(folder, &node.node, time) {
                 Ok(Some(said)) => {
-                    let rules = rules(&node.node);
-                    assemble::overlay(node, said, time, &rules);
+                    let rules = config.of_node(&node.node);
+                    assemble::overlay(node, said, time, rules);
                 }
                 Ok(None) => {}
                 Err(ignored) => complaints.push(ignored.to_string()),
@@ -204,10 +170,10 @@ fn made(
 }
 
 /// The rules, and a complaint if they can't be read. Without a gpushare.conf, shares are Slurm's own.
-fn config(conf: Option<&Path>) -> (Option<Config>, Vec<String>) {
+fn config(conf: Option<&Path>) -> (Config, Vec<String>) {
     match local::config(conf) {
-        Ok(config) => (config, Vec::new()),
-        Err(reason) => (None, vec![format!("{reason}; shares are shown as Slurm's own")]),
+        Ok(config) => (config.unwrap_or_default(), Vec::new()),
+        Err(reason) => (Config::default(), vec![format!("{reason}; shares are shown as Slurm's own")]),
     }
 }
 

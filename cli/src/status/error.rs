@@ -3,10 +3,7 @@
 use gpushare_node::ledger::LedgerError;
 
 use gpushare_slurm_run::ProgramError;
-use gpushare_terminal::clean;
-
-/// How many names an error lists.
-const NAMED: usize = 10;
+use gpushare_terminal::{clean, listed};
 
 gpushare::errors! {
     /// An error in the command line, or what can't be read.
@@ -24,9 +21,5 @@ gpushare::errors! {
 }
 
 fn nodes(names: &[String]) -> String {
-    let word = if names.len() == 1 { "node" } else { "nodes" };
-    let more = names.len().saturating_sub(NAMED);
-    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-    let names: Vec<&str> = names.iter().take(NAMED).map(String::as_str).collect();
-    format!("{word} {}{more}", names.join(", "))
+    format!("{} {}", if names.len() == 1 { "node" } else { "nodes" }, listed(names))
 }

@@ -25,24 +25,16 @@ pub fn object(status: &Status) -> Value {
     })
 }
 
-/// What a GPU is called, and more about it.
-fn device(gpu: &Gpu, more: Value) -> Value {
-    let mut all = json!({"index": gpu.index, "device": gpu.path.to_string_lossy(), "uuid": gpu.uuid});
-    if let (Some(all), Value::Object(more)) = (all.as_object_mut(), more) {
-        all.extend(more);
-    }
-    all
-}
-
 fn gpu(total: &GpuTotal, daemons: &[Seen]) -> Value {
     let state = &total.state;
     let foreign = total.foreign.as_ref().map(|found| {
         let shown = found.iter().map(|one| json!({"pid": one.pid, "user_id": one.user_id, "job": one.job}));
         shown.collect::<Value>()
     });
-    device(
-        &total.gpu,
-        json!({
+    json!({
+            "index": total.gpu.index,
+            "device": total.gpu.path.to_string_lossy(),
+            "uuid": total.gpu.uuid,
             "capacity": total.capacity,
             "units": total.units,
             "free": total.free(),
@@ -55,8 +47,7 @@ fn gpu(total: &GpuTotal, daemons: &[Seen]) -> Value {
             "without_mps": total.without_mps(daemons),
             "fault": total.fault(),
             "foreign": foreign,
-        }),
-    )
+    })
 }
 
 fn job(status: &Status, entry: &Entry) -> Value {
@@ -68,7 +59,10 @@ fn job(status: &Status, entry: &Entry) -> Value {
         let usage = status.usage(entry, gpu);
         let (used, utilization) = usage.map_or((None, None), |usage| (usage.memory, usage.busy));
         let idle = status.idle(entry, gpu);
-        device(gpu, json!({"idle": idle, "used": used, "utilization": utilization}))
+        json!({
+            "index": gpu.index, "device": gpu.path.to_string_lossy(), "uuid": gpu.uuid,
+            "idle": idle, "used": used, "utilization": utilization,
+        })
     };
     json!({
         "job": entry.key.id,

@@ -12,21 +12,6 @@ use gpushare_terminal::columns::{Line, Look, Side};
 
 /// How much of a UUID a table shows: `GPU-` and its first part.
 const SHORT_UUID: usize = 12;
-const GPUS: [&str; 11] = [
-    "GPU",
-    "DEVICE",
-    "UUID",
-    "UNITS",
-    "FREE",
-    "CAPACITY",
-    "SHARES",
-    "USED?",
-    "MEMORY?",
-    "UTILIZATION?",
-    "PROCESSES?",
-];
-const JOBS: [&str; 9] = ["JOB", "USER", "GPU", "UNITS", "TIME", "MEMORY?", "USED?", "UTILIZATION?", "IDLE?"];
-
 /// A job on one of its GPUs.
 struct JobRow<'a> {
     status: &'a Status,
@@ -35,19 +20,16 @@ struct JobRow<'a> {
 }
 
 /// The tables, or only one if requested.
-pub fn lines(status: &Status, view: Option<View>, parsable: bool) -> Vec<Line> {
-    if parsable {
-        return if view == Some(View::Gpus) { gpus(status, true) } else { jobs(status, true) };
-    }
+pub fn lines(status: &Status, view: Option<View>) -> Vec<Line> {
     let mut lines = Vec::new();
     if view != Some(View::Jobs) {
-        lines.extend(gpus(status, false).into_iter().filter(|_| !status.gpus.is_empty()));
+        lines.extend(gpus(status).into_iter().filter(|_| !status.gpus.is_empty()));
     }
     if view.is_none() && !lines.is_empty() {
         lines.push(Line::default());
     }
     if view != Some(View::Gpus) {
-        let table = jobs(status, false);
+        let table = jobs(status);
         let is_recorded = |total: &GpuTotal| total.capacity.is_some();
         let none = match status.own_only {
             _ if !(status.gpus.is_empty() || status.gpus.iter().any(is_recorded)) => {
@@ -106,105 +88,70 @@ fn notes(status: &Status) -> Vec<Line> {
 
 /// Free units; the colour shows whether there are any.
 pub fn free(units: Option<u64>) -> Cell {
-    Cell::number(units).look(match units {
+    Cell::known(units).look(match units {
         None => Look::Plain,
         Some(0) => Look::Full,
         Some(_) => Look::Free,
     })
 }
 
-fn number(number: Option<u32>) -> Cell {
-    Cell::number(number.map(u64::from))
-}
-
 fn percent(number: Option<u32>) -> Cell {
-    self::number(number).shown(number.map(|percent| format!("{percent}%")))
+    Cell::known(number.map(|percent| format!("{percent}%")))
 }
 
-fn gpus(status: &Status, parsable: bool) -> Vec<Line> {
-    use Side::{Left, Right};
+fn gpus(status: &Status) -> Vec<Line> {
+    use Side::Right;
     let columns = [
         Column::new("GPU", Right, |gpu: &&GpuTotal| {
             let look = if gpu.fault().is_some() { Look::Wrong } else { Look::Plain };
-            number(Some(gpu.gpu.index)).look(look)
+            Cell::new(gpu.gpu.index).look(look)
         }),
-        Column::new("DEVICE", Right, |gpu| Cell::text(&*gpu.gpu.path.to_string_lossy())),
-        Column::new("UUID", Right, |gpu| uuid(&gpu.gpu)),
-        Column::new("UNITS", Right, |gpu| {
-            Cell::number(gpu.units).shown(gpu.whole.then(|| "whole".to_owned()))
+        Column::new("DEVICE", Right, |gpu| Cell::new(gpu.gpu.path.to_string_lossy())),
+        Column::new("UUID", Right, |gpu| {
+            let uuid = gpu.gpu.uuid.as_deref();
+            Cell::known(uuid.map(|uuid| uuid.get(..SHORT_UUID).unwrap_or(uuid)))
         }),
+        Column::new("UNITS", Right, |gpu| Cell::new(gpu.units).or_as(gpu.whole.then_some("whole"))),
         Column::new("FREE", Right, |gpu| free(gpu.free())),
-        Column::new("CAPACITY", Right, |gpu: &&GpuTotal| number(gpu.capacity)).head("OF"),
-        Column::new("SHARES", Right, |gpu| Cell::number(gpu.shares as u64)),
-        Column::new("WHOLE", Right, |gpu| Cell::yes_or_no(gpu.whole)),
-        Column::new("USED", Right, |gpu: &&GpuTotal| number(gpu.state.used)).head("MIB USED"),
-        Column::new("MEMORY", Right, |gpu: &&GpuTotal| number(gpu.state.memory)).head("OF"),
-        Column::new("UTILIZATION", Right, |gpu: &&GpuTotal| percent(gpu.state.utilization)).head("BUSY"),
-        Column::new("PROCESSES", Right, |gpu| number(gpu.state.processes)),
-        Column::new("FAULT", Left, |gpu| Cell::text(gpu.fault().as_deref())),
-        Column::new("FOREIGN", Right, |gpu| {
-            Cell::number(gpu.foreign.as_ref().map(|found| found.len() as u64))
-        }),
+        Column::new("OF", Right, |gpu| Cell::known(gpu.capacity)),
+        Column::new("SHARES", Right, |gpu| Cell::new(gpu.shares)),
+        Column::new("MIB USED?", Right, |gpu| Cell::known(gpu.state.used)),
+        Column::new("OF?", Right, |gpu| Cell::known(gpu.state.memory)),
+        Column::new("BUSY?", Right, |gpu| percent(gpu.state.utilization)),
+        Column::new("PROCESSES?", Right, |gpu| Cell::known(gpu.state.processes)),
     ];
-    table::lines(&columns, &GPUS, &status.gpus.iter().collect::<Vec<_>>(), parsable)
+    table::lines(&columns, &status.gpus.iter().collect::<Vec<_>>())
 }
 
-fn jobs(status: &Status, parsable: bool) -> Vec<Line> {
-    use Side::{Left, Right};
+fn jobs(status: &Status) -> Vec<Line> {
+    use Side::Right;
     let columns = [
-        Column::new("JOB", Right, |row: &JobRow| number(Some(row.entry.key.id))),
-        Column::new("RESTART", Right, |row| number(Some(row.entry.key.restart))),
-        Column::new("USER", Right, |row| Cell::text(&*user(row.status, row.entry))),
-        Column::new("UID", Right, |row| number(Some(row.entry.user_id))),
-        Column::new("GPU", Right, |row| number(Some(row.gpu.index))),
-        Column::new("DEVICE", Right, |row| Cell::text(&*row.gpu.path.to_string_lossy())),
-        Column::new("UUID", Right, |row| uuid(row.gpu)),
-        Column::new("HOLDING", Left, |row| {
-            Cell::text(if row.entry.holding == Holding::Whole { "whole" } else { "share" })
+        Column::new("JOB", Right, |row: &JobRow| Cell::new(row.entry.key.id)),
+        Column::new("USER", Right, |row| {
+            let user_id = row.entry.user_id;
+            Cell::new(user_id).or_as(row.status.users.get(&user_id).map(String::as_str))
         }),
+        Column::new("GPU", Right, |row| Cell::new(row.gpu.index)),
         Column::new("UNITS", Right, |row| match row.entry.holding {
-            Holding::Share { units, .. } => number(Some(units)),
-            Holding::Whole | Holding::Nothing => Cell::default().shown("whole".to_owned()),
+            Holding::Share { units, .. } => Cell::new(units),
+            Holding::Whole | Holding::Nothing => Cell::new("whole"),
         }),
-        Column::new("CAPACITY", Right, |row: &JobRow| match row.entry.holding {
-            Holding::Share { capacity, .. } => number(Some(capacity)),
+        Column::new("TIME", Right, |row| Cell::new(elapsed(row.status.now.saturating_sub(row.entry.since)))),
+        Column::new("MIB?", Right, |row| match row.entry.holding {
+            Holding::Share { memory, .. } => Cell::known(memory),
             Holding::Whole | Holding::Nothing => Cell::default(),
         }),
-        Column::new("SINCE", Right, |row| Cell::number(row.entry.since)),
-        Column::new("MEMORY", Right, |row: &JobRow| match row.entry.holding {
-            Holding::Share { memory, .. } => number(memory),
-            Holding::Whole | Holding::Nothing => Cell::default(),
-        })
-        .head("MIB"),
-        Column::new("IDLE", Right, |row| {
-            let idle = row.status.idle(row.entry, row.gpu);
-            Cell::number(idle).shown(idle.map(elapsed))
+        Column::new("MIB USED?", Right, |row| {
+            Cell::known(row.status.usage(row.entry, row.gpu).and_then(|usage| usage.memory))
         }),
-        Column::new("TIME", Right, |row| {
-            let time = row.status.now.saturating_sub(row.entry.since);
-            Cell::number(time).shown(elapsed(time))
-        }),
-        Column::new("USED", Right, |row: &JobRow| {
-            number(row.status.usage(row.entry, row.gpu).and_then(|usage| usage.memory))
-        })
-        .head("MIB USED"),
-        Column::new("UTILIZATION", Right, |row: &JobRow| {
+        Column::new("BUSY?", Right, |row| {
             percent(row.status.usage(row.entry, row.gpu).and_then(|usage| usage.busy))
-        })
-        .head("BUSY"),
+        }),
+        Column::new("IDLE?", Right, |row| Cell::known(row.status.idle(row.entry, row.gpu).map(elapsed))),
     ];
     let on_gpus = |entry| move |gpu| JobRow { status, entry, gpu };
     let rows = status.jobs.iter().flat_map(|entry: &Entry| entry.gpus.iter().map(on_gpus(entry)));
-    table::lines(&columns, &JOBS, &rows.collect::<Vec<_>>(), parsable)
-}
-
-fn uuid(gpu: &Gpu) -> Cell {
-    let short = gpu.uuid.as_deref().map(|uuid| uuid.get(..SHORT_UUID).unwrap_or(uuid).to_owned());
-    Cell::text(gpu.uuid.as_deref()).shown(short)
-}
-
-fn user(status: &Status, entry: &Entry) -> String {
-    status.users.get(&entry.user_id).cloned().unwrap_or_else(|| entry.user_id.to_string())
+    table::lines(&columns, &rows.collect::<Vec<_>>())
 }
 
 /// `[DAYS-]HOURS:MINUTES:SECONDS`, as squeue(1) shows a job's time.

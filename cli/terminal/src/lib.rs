@@ -55,3 +55,27 @@ pub fn print(text: &str) -> Result<(), PrintError> {
 pub fn complain(line: impl Display) {
     let _ = writeln!(io::stderr(), "gpushare: {}", clean(&line.to_string()));
 }
+
+/// The text in lines of at most so many characters, if its words are no longer.
+pub fn wrapped(text: &str, most: usize) -> Vec<String> {
+    let mut lines = vec![String::new()];
+    for word in text.split(' ') {
+        if let Some(last) = lines.last_mut() {
+            if last.is_empty() {
+                last.push_str(word);
+            } else if last.chars().count() + 1 + word.chars().count() <= most {
+                last.push(' ');
+                last.push_str(word);
+            } else {
+                lines.push(word.to_owned());
+            }
+        }
+    }
+    lines
+}
+
+/// The first few names.
+pub fn listed(names: &[impl AsRef<str>]) -> String {
+    let shown = names.iter().take(8).map(AsRef::as_ref).collect::<Vec<_>>().join(", ");
+    if names.len() > 8 { format!("{shown} and {} more", names.len() - 8) } else { shown }
+}

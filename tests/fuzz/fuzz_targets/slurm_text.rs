@@ -42,14 +42,13 @@ fn tables(text: &str) {
 
 /// The readers of one line.
 fn lines(line: &str) {
-    let _ = (Partition::read(line), Reservation::read(line), queue::owner(line), past::ended(line));
+    let _ = (Partition::read(line), Reservation::read(line), past::ended(line));
     if let Some(node) = Node::read(line) {
         let _ = (node.why(), node.has("gpu"), node.type_of(0), node.only_type("gpu"));
     }
     if let Some(row) = queue::row(line) {
         let _ = (row.name(), row.is_over(), row.has_nodes(), row.expected_start(), row.first_partition());
     }
-    let _ = queue::waiting(line).map(|(_, asked)| asked.count());
     let _ = (own::number(line), own::association(line), own::qos(line, 5));
     let _ = own::parent(line, |account| account.len() % 2 == 0);
     let _ = (sacct::gpus(line.as_bytes()).count(), sacct::count(line.as_bytes(), b"node"));

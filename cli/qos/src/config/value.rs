@@ -64,58 +64,49 @@ pub fn allowed(kind: Kind) -> &'static str {
     }
 }
 
-/// Parses an administrator's text. `Ok(None)` means a value that needn't be written.
+/// Parses a value as gpushare.conf has it; `None` if it says that nothing is set.
 ///
 /// # Errors
-/// The text isn't a value of the field.
+/// The field can't have it.
 pub fn written(field: &Field, text: &str) -> Result<Option<Value>, NotAValue> {
-    let value = match field.kind {
-        Kind::Count => Value::Count(count(text).filter(|number| *number <= MOST).ok_or(NotAValue)?),
-        Kind::Minutes => {
-            let minutes = time::minutes(text).map(u64::from);
-            Value::Time(minutes.filter(|minutes| *minutes <= MOST).ok_or(NotAValue)? * 60)
-        }
-        Kind::Time => Value::Time(time::seconds(text).filter(|seconds| *seconds <= MOST).ok_or(NotAValue)?),
-        Kind::Seconds => {
-            let seconds = count(text).or_else(|| time::seconds(text));
-            Value::Time(seconds.filter(|seconds| *seconds <= MOST).ok_or(NotAValue)?)
-        }
-        Kind::Factor => Value::Factor(factor(text).ok_or(NotAValue)?),
-        Kind::Flags => Value::Words(words(text, |word| flag(word).map(str::to_owned)).ok_or(NotAValue)?),
-        Kind::Names => Value::Words(
-            words(text, |word| is_name(word).then(|| word.to_ascii_lowercase())).ok_or(NotAValue)?,
-        ),
-        Kind::Modes => Value::Words(
-            words(text, |word| mode(word).map(str::to_owned)).filter(is_one_mode).ok_or(NotAValue)?,
-        ),
-        Kind::Tres => Value::Tres(tres(text).ok_or(NotAValue)?),
-    };
+    let value = read(field.kind, text, false).ok_or(NotAValue)?;
     Ok(Some(value).filter(|value| !is_unset(field, value)))
 }
 
-/// Parses sacctmgr's output. `Ok(None)` means that nothing is set.
+/// Parses a value as sacctmgr prints it; `None` if nothing is set.
 ///
 /// # Errors
-/// The text is unknown.
+/// It isn't one.
 pub fn printed(field: &Field, text: &str) -> Result<Option<Value>, NotAValue> {
-    if text.is_empty() {
-        return Ok(None);
-    }
-    let any = |word: &str| Some(word.to_owned());
-    let value = match field.kind {
-        Kind::Count => Value::Count(count(text).ok_or(NotAValue)?),
-        Kind::Minutes | Kind::Time | Kind::Seconds => Value::Time(time::seconds(text).ok_or(NotAValue)?),
-        Kind::Factor => Value::Factor(factor(text).ok_or(NotAValue)?),
-        // Flags and modes of newer releases count too.
-        Kind::Flags => Value::Words(
-            words(text, |word| flag(word).map(str::to_owned).or_else(|| any(word))).ok_or(NotAValue)?,
-        ),
-        Kind::Names | Kind::Modes => {
-            Value::Words(words(text, |word| Some(word.to_ascii_lowercase())).ok_or(NotAValue)?)
+    let value = (!text.is_empty()).then(|| read(field.kind, text, true).ok_or(NotAValue)).transpose()?;
+    Ok(value.filter(|value| !is_unset(field, value)))
+}
+
+/// sacctmgr prints every time as one with colons, and may know more flags than gpushare does.
+fn read(kind: Kind, text: &str, is_printed: bool) -> Option<Value> {
+    let most = if is_printed { u64::MAX } else { MOST };
+    let fits = |number: &u64| *number <= most;
+    Some(match kind {
+        Kind::Count => Value::Count(count(text).filter(fits)?),
+        Kind::Minutes if !is_printed => {
+            Value::Time(time::minutes(text).map(u64::from).filter(fits)?.checked_mul(60)?)
         }
-        Kind::Tres => Value::Tres(tres(text).ok_or(NotAValue)?),
-    };
-    Ok(Some(value).filter(|value| !is_unset(field, value)))
+        Kind::Seconds if !is_printed => {
+            Value::Time(count(text).or_else(|| time::seconds(text)).filter(fits)?)
+        }
+        Kind::Minutes | Kind::Time | Kind::Seconds => Value::Time(time::seconds(text).filter(fits)?),
+        Kind::Factor => Value::Factor(factor(text)?),
+        Kind::Flags => {
+            let other = |word: &str| is_printed.then(|| word.to_owned());
+            Value::Words(words(text, |word| flag(word).map(str::to_owned).or_else(|| other(word)))?)
+        }
+        Kind::Names | Kind::Modes if is_printed => {
+            Value::Words(words(text, |word| Some(word.to_ascii_lowercase()))?)
+        }
+        Kind::Names => Value::Words(words(text, |word| is_name(word).then(|| word.to_ascii_lowercase()))?),
+        Kind::Modes => Value::Words(words(text, |word| mode(word).map(str::to_owned)).filter(is_one_mode)?),
+        Kind::Tres => Value::Tres(tres(text)?),
+    })
 }
 
 fn is_unset(field: &Field, value: &Value) -> bool {

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::Obstacle;
 use crate::change::{BATCH, Change, Sign, named};
 use crate::config::{ManagedQos, Members};
-use crate::tree::{Association, Own, Tree};
+use crate::tree::{Association, Own, Tree, in_words};
 use crate::{Cluster, ROOT};
 
 /// Grants first, then revocations, so that no user is without the QOS in between.
@@ -146,32 +146,20 @@ impl<'t> Wanted<'t> {
             false => "",
         };
         let mut calls = Vec::new();
-        for names in self.accounts.chunks(BATCH) {
-            let lines = names
-                .iter()
-                .map(|name| (sign, format!("qos {qos} for {}{}", account_in_words(name), then(name))))
-                .collect();
-            calls.push(Change::call(lines, ["modify", "account", "where", &named(names), &at, "set", &set]));
-        }
-        for (account, users) in self.users {
-            let of = format!("account={account}");
-            for names in users.chunks(BATCH) {
-                let lines = names
-                    .iter()
-                    .map(|name| {
-                        (sign, format!("qos {qos} for user {name} in account {account}{}", then(name)))
-                    })
-                    .collect();
-                calls.push(Change::call(
-                    lines,
-                    ["modify", "user", "where", &named(names), &of, &at, "set", &set],
-                ));
+        let users = self.users.into_iter().map(|(account, users)| (Some(account), users));
+        for (account, all) in std::iter::once((None, self.accounts)).chain(users) {
+            let of = account.map(|account| format!("account={account}"));
+            let kind = if account.is_some() { "user" } else { "account" };
+            for names in all.chunks(BATCH) {
+                let whom = |name: &str| {
+                    account.map_or_else(|| in_words(name, ""), |account| in_words(account, name))
+                };
+                let line = |name: &&str| (sign, format!("qos {qos} for {}{}", whom(name), then(name)));
+                let (name, end) = (named(names), [&*at, "set", &*set]);
+                let words = ["modify", kind, "where", &*name].into_iter().chain(of.as_deref()).chain(end);
+                calls.push(Change::call(names.iter().map(line).collect(), words));
             }
         }
         calls
     }
-}
-
-fn account_in_words(name: &str) -> String {
-    if name == ROOT { "all accounts (root)".to_owned() } else { format!("account {name}") }
 }

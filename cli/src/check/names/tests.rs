@@ -1,7 +1,7 @@
 //! Each kind of name.
 
 use super::*;
-use crate::check::fleet::Line;
+use crate::check::fix::Fix;
 use crate::slurm::{self, Accounts, Partition, Qoses};
 
 fn shown(findings: &[Finding]) -> Vec<String> {
@@ -109,8 +109,9 @@ fn every_name_that_nothing_has_is_named_with_the_one_that_is_meant() {
         (
             "MaxCPUsPerGpu=a4O:8,A40:4\nGpuWeight=a4O:8,h100:2",
             vec![
-                "WRONG GpuWeight: no node has GPUs of type 'a4O'; did you mean 'a40'? no node has GPUs of type 'h100'. \
-                 | gpushare.conf: GpuWeight: a40 instead of a4O",
+                "? GpuWeight: no node has GPUs of type 'h100'.",
+                "WRONG GpuWeight: no node has GPUs of type 'a4O'; did you mean 'a40'? | gpushare.conf: GpuWeight: a40 \
+                 instead of a4O",
                 "WRONG MaxCPUsPerGpu: no node has GPUs of type 'a4O'; did you mean 'a40'? | gpushare.conf: \
                  MaxCPUsPerGpu: a40 instead of a4O",
             ],
@@ -231,7 +232,7 @@ fn no_fix_follows_a_name_that_is_in_doubt() {
     let fix = "sacctmgr …";
     let mut findings = vec![
         Finding::wrong("GovernedQOS", "no QOS 'x'.", "gpushare.conf: correct it"),
-        Finding::wrong("QOS", "~ qos q GrpTRES gres/gpu:h100: 0 -> none", "gpushare qos apply"),
+        Finding::wrong("QOS", "~ qos q GrpTRES gres/gpu:h100: 0 -> none", Fix::qos_apply()),
         Finding::wrong("TRESBillingWeights", "partition p", fix),
         Finding::wrong("Prolog", "none is set", fix),
     ];
@@ -239,7 +240,7 @@ fn no_fix_follows_a_name_that_is_in_doubt() {
     let first = "first the names of GovernedQOS in gpushare.conf, then gpushare check again";
     let expected = ["gpushare.conf: correct it", first, first, fix];
     for (finding, fix) in findings.iter().zip(expected) {
-        assert_eq!(Line::of(finding).fix.as_deref(), Some(fix), "{finding:?}");
+        assert_eq!(finding.fix().as_deref(), Some(fix), "{finding:?}");
     }
     // What may be meant as it is holds nothing back.
     let maybe = [
@@ -251,12 +252,18 @@ fn no_fix_follows_a_name_that_is_in_doubt() {
         let mut right = vec![Finding::wrong("TRESBillingWeights", "partition p", fix)];
         right.extend(more.iter().cloned());
         before_others(&mut right);
-        assert_eq!(Line::of(&right[0]).fix.as_deref(), Some(fix));
+        assert_eq!(right[0].fix().as_deref(), Some(fix));
     }
     // But apply would make what isn't meant.
-    let mut pending = vec![Finding::wrong("QOS", "+ qos qos_laferty", "gpushare qos apply")];
+    let mut pending = vec![
+        Finding::wrong("QOS", "+ qos qos_laferty", Fix::qos_apply()),
+        Finding::wrong("ForeignTypes", "QOS qos_laferty: …", Fix::qos_apply()),
+        Finding::wrong("Prolog", "none is set", "not by gpushare qos apply"),
+    ];
     pending.extend(maybe);
     before_others(&mut pending);
-    let expected = "if the names of Account, QOS (lines with ?) are intentional: gpushare qos apply";
-    assert_eq!(Line::of(&pending[0]).fix.as_deref(), Some(expected));
+    let after = "if the names of Account, QOS (lines with ?) are intentional: gpushare qos apply";
+    for (finding, expected) in pending.iter().zip([after, after, "not by gpushare qos apply"]) {
+        assert_eq!(finding.fix().as_deref(), Some(expected));
+    }
 }

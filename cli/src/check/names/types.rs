@@ -7,7 +7,7 @@ use gpushare::submit::policy::Caps;
 use gpushare::text::pattern::Case;
 use gpushare_node::config::UnitsPerGpu;
 
-use super::{Finding, Kind, Loss, may_govern, meant, said};
+use super::{Finding, Kind, Loss, may_govern, meant};
 use crate::slurm::Slurm;
 use crate::slurm::qoses::Typed;
 use gpushare_machine::config::Config;
@@ -19,30 +19,19 @@ pub fn findings(config: &Config, slurm: &Slurm) -> Vec<Finding> {
     let known: Vec<&str> = all.iter().copied().flatten().collect();
     // A type that is no node's may be one of later, or of GPUs that slurmd finds without a type.
     let some_untyped = all.contains(&None);
-    let mut keys: BTreeMap<&'static str, Vec<&str>> = BTreeMap::new();
+    let mut keys: BTreeMap<(&'static str, bool), Vec<&str>> = BTreeMap::new();
     for (key, gres_type) in named(config) {
-        let types = keys.entry(key).or_default();
+        let is_near = !some_untyped && meant(gres_type, &known).is_some();
+        let types = keys.entry((key, is_near)).or_default();
         let is_known = known.iter().any(|known| known.eq_ignore_ascii_case(gres_type));
         let is_new = !types.iter().any(|known: &&str| known.eq_ignore_ascii_case(gres_type));
         if !is_known && is_new {
             types.push(gres_type);
         }
     }
-    let finding = |(about, types): (&'static str, Vec<&str>)| {
-        let near: Vec<Option<&str>> = types.iter().map(|name| meant(name, &known)).collect();
-        let parts: Vec<String> =
-            types.iter().zip(&near).map(|(name, near)| said("node has GPUs of type", name, *near)).collect();
-        let fixes: Vec<String> = types
-            .iter()
-            .zip(&near)
-            .filter_map(|(name, near)| Some(format!("{about}: {} instead of {name}", (*near)?)))
-            .collect();
-        let said = parts.join(" ");
-        Some(match (types.is_empty(), fixes.is_empty() || some_untyped) {
-            (true, _) => return None,
-            (false, true) => Finding::unknown(about, said),
-            (false, false) => Finding::wrong(about, said, format!("gpushare.conf: {}", fixes.join("; "))),
-        })
+    let kind = Kind { word: "node has GPUs of type", names: known.clone(), case: Case::Ignored };
+    let finding = |((about, is_near), types): ((&'static str, bool), Vec<&str>)| {
+        kind.without(about, &types, if is_near { Loss::Rule } else { Loss::Nothing })
     };
     let mut findings: Vec<Finding> = keys.into_iter().filter_map(finding).collect();
     findings.extend(spelling(config, slurm, &known));

@@ -46,7 +46,7 @@ fn a_type_without_a_limit_is_named_with_the_command() {
             ),
             (
                 format!("QOS q3: without a limit on gres/gpu:a40 {rest}").as_str(),
-                Status::Wrong("gpushare qos apply".into())
+                Status::Wrong(Fix::qos_apply())
             ),
         ]
     );

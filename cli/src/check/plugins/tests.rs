@@ -1,6 +1,5 @@
 use super::*;
 use crate::check::finding::Status;
-use crate::check::fleet::Line;
 
 fn version(text: &str) -> Version {
     Version::parse(text).unwrap()
@@ -125,7 +124,7 @@ fn a_file_that_all_machines_get_needs_the_plugin_on_all() {
     ] {
         found.path = path.into();
         let finding = fence_line(&found, &Settings::parse("PluginDir = /nowhere\n"));
-        assert_eq!(Line::of(&finding).fix.as_deref(), Some(fix));
+        assert_eq!(finding.fix().as_deref(), Some(fix));
     }
 }
 

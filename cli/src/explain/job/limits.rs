@@ -10,45 +10,10 @@ use serde::Serialize;
 
 pub use super::minutes::Verdict;
 use super::minutes::{Minutes, USED};
-use super::records::{Holder, Known, Record};
+pub use super::records::Scope;
+use super::records::{FIELDS, Holder, Known, Record};
 use gpushare::text::hostlist;
 use gpushare_slurm_text::queue::Row;
-
-/// Whose jobs a limit counts.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Scope {
-    /// All jobs of the QOS, the account or the association.
-    #[default]
-    All,
-    /// The jobs of one user.
-    User,
-    /// The jobs of one account.
-    Account,
-    /// Each job separately.
-    Job,
-    /// One job's resources on one node.
-    Node,
-}
-
-/// The fields that are checked; `MaxJobs` belongs to associations, and nodes are no limit of the database's.
-const FIELDS: [(&str, Scope); 15] = [
-    ("GrpTRES", Scope::All),
-    ("GrpTRESMins", Scope::All),
-    ("GrpTRESRunMins", Scope::All),
-    ("GrpJobs", Scope::All),
-    ("MaxTRESPU", Scope::User),
-    ("MaxJobsPU", Scope::User),
-    ("MaxJobs", Scope::User),
-    ("MaxTRESRunMinsPU", Scope::User),
-    ("MaxTRESPA", Scope::Account),
-    ("MaxJobsPA", Scope::Account),
-    ("MaxTRESRunMinsPA", Scope::Account),
-    ("MaxTRESPJ", Scope::Job),
-    ("MaxTRESMinsPJ", Scope::Job),
-    ("MaxTRESPN", Scope::Node),
-    ("its nodes", Scope::All),
-];
 
 /// A limit on something that the job requests.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]

@@ -112,8 +112,13 @@ impl Rules {
 
     /// The time limit as it counts.
     pub fn scaled(&self) -> u64 {
-        let scales = self.scales && (self.time < NO_LIMIT || self.factor < 1000);
-        if scales { self.time.saturating_mul(self.factor) / 1000 } else { self.time }
+        self.scaled_of(self.time)
+    }
+
+    /// The same of another time.
+    pub fn scaled_of(&self, time: u64) -> u64 {
+        let scales = self.scales && (time < NO_LIMIT || self.factor < 1000);
+        if scales { time.saturating_mul(self.factor) / 1000 } else { time }
     }
 
     /// When used minutes come back.

@@ -3,7 +3,7 @@
 
 use serde::Serialize;
 
-use super::limits::{Limit, Verdict};
+use super::limits::Limit;
 use gpushare_slurm_text::queue::Row;
 
 /// The largest request of the same kind that passes the limits.
@@ -26,9 +26,7 @@ pub fn of(job: &Row, limits: &[Limit]) -> Option<Smaller> {
         _ => return None,
     };
     let is_of_gpus = |limit: &&Limit| names.contains(&limit.tres) && limit.minutes.is_none();
-    let mut stopping = limits.iter().filter(|limit| limit.verdict != Verdict::Fits).peekable();
-    stopping.peek()?;
-    if !stopping.all(|limit| is_of_gpus(&limit)) {
+    if !is_stopped_by(limits, |limit| is_of_gpus(&limit)) {
         return None;
     }
     let per_job = |limit: &Limit| match limit.scope {
@@ -46,14 +44,15 @@ pub fn of(job: &Row, limits: &[Limit]) -> Option<Smaller> {
 
 /// The longest time limit in minutes with which the job could start now, if only limits on minutes stop it.
 pub fn longest(limits: &[Limit]) -> Option<u64> {
-    let mut stopping = limits.iter().filter(|limit| limit.verdict != Verdict::Fits).peekable();
-    stopping.peek()?;
-    if !stopping.all(|limit| limit.minutes.is_some()) {
-        return None;
-    }
     let longest =
         limits.iter().filter_map(|limit| limit.minutes.as_ref()).map(|minutes| minutes.longest).min();
-    longest.filter(|longest| *longest > 0)
+    longest.filter(|longest| *longest > 0 && is_stopped_by(limits, |limit| limit.minutes.is_some()))
+}
+
+/// Whether limits stop the job, and only such.
+fn is_stopped_by(limits: &[Limit], is_one: impl Fn(&Limit) -> bool) -> bool {
+    let mut stopping = limits.iter().filter(|limit| limit.stops()).peekable();
+    stopping.peek().is_some() && stopping.all(is_one)
 }
 
 /// The most that can be requested with the job's own kind of option, and that option.

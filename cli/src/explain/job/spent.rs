@@ -85,7 +85,9 @@ fn of_jobs(
 
 fn of_account(name: &str, known: &Known, tres: &str, snapshot: &Snapshot) -> Result<Vec<User>, ProgramError> {
     let below: Vec<&str> = known.below.get(name).into_iter().flatten().map(String::as_str).collect();
-    let said = snapshot.ask("scontrol", &assoc_mgr::of_accounts(&below).each_ref().map(String::as_str))?;
+    let (program, arguments) = assoc_mgr::ASSOCIATIONS;
+    let of = format!("accounts={}", below.join(","));
+    let said = snapshot.ask(program, &[arguments, &[&*of]].concat())?;
     let minutes = assoc_mgr::associations(&said).filter(|one| !one.user.is_empty()).map(|one| {
         let used = one.counts(USED).and_then(|all| all.get(tres).copied());
         (one.user, used.map_or(0, |(_, used)| used))

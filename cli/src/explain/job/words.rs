@@ -60,11 +60,10 @@ fn free(limit: &Limit, more: &str, for_more: u64) -> String {
 
 /// How much of a limit is in use, and by whom.
 pub fn in_use(limit: &Limit) -> String {
-    let Limit { holder, scope, tres, users, unseen, .. } = limit;
+    let Limit { holder, scope, tres, .. } = limit;
     let (whose, what, most) = (whose(*scope), what(limit), amount(tres, limit.limit));
     let Some(used) = limit.used else { return format!("{holder}, {whose}: at most {most} {what}") };
-    let whom = by_whom(users, *unseen, tres);
-    let whom = if whom.is_empty() { whom } else { format!(": {}{whom}", lately(limit)) };
+    let whom = whom(limit);
     let whom = if limit.is_untold { ": can't tell who".to_owned() } else { whom };
     let decay = match &limit.minutes {
         Some(minutes) if limit.field == USED => format!("; {}", decay(minutes)),
@@ -93,7 +92,7 @@ pub fn headline(limits: &[Limit]) -> Option<String> {
 
 /// What stops the job, in one line, if it is a limit: `qos_lafferty uses 2 of its 2 a40s: alice 2 (job 7); …`
 pub fn answer(limit: &Limit) -> Option<String> {
-    let Limit { holder, scope, tres, users, unseen, .. } = limit;
+    let Limit { holder, scope, tres, .. } = limit;
     let name = holder.strip_prefix("QOS '").and_then(|name| name.strip_suffix('\'')).unwrap_or(holder);
     let what = what(limit);
     let most = amount(tres, limit.limit);
@@ -118,9 +117,7 @@ pub fn answer(limit: &Limit) -> Option<String> {
                 _ if limit.field == USED => format!("{name} has used {used} of its {most} {what}"),
                 _ => format!("{name} uses {used} of its {most} {what}"),
             };
-            let whom = by_whom(users, *unseen, tres);
-            let whom = if whom.is_empty() { whom } else { format!(": {}{whom}", lately(limit)) };
-            Some(format!("{uses}{whom}; starts when {}", free(limit, "", for_more)))
+            Some(format!("{uses}{}; starts when {}", whom(limit), free(limit, "", for_more)))
         }
         _ => None,
     }
@@ -213,6 +210,12 @@ pub fn by_whom(users: &[User], unseen: u64, tres: &str) -> String {
 }
 
 /// Of what time the users are: slurmctld counts a QOS's minutes, but not whose they are.
+/// Who uses it, after a colon; empty if nobody is known.
+fn whom(limit: &Limit) -> String {
+    let whom = by_whom(&limit.users, limit.unseen, &limit.tres);
+    if whom.is_empty() { whom } else { format!(": {}{whom}", lately(limit)) }
+}
+
 fn lately(limit: &Limit) -> &'static str {
     if limit.field == USED && limit.is_of_qos { "in the last 30 days " } else { "" }
 }

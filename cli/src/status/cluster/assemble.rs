@@ -4,11 +4,12 @@ use gpushare::text::hostlist;
 use std::collections::{BTreeMap, HashMap};
 
 use gpushare_node::config::units::of_gpu;
+use gpushare_node::config::{NodeConfig, Placement, UnitsPerGpu};
 use gpushare_slurm_text::placed::Placed;
-use gpushare_slurm_text::queue::Owner;
+use gpushare_slurm_text::queue::Row;
 use gpushare_slurm_text::{Gres, Node as NodeText, Which};
 
-use super::{CountingRules, Gpu, Job, Node, OUT, UnitsPerGpu, collected};
+use super::{Gpu, Job, Node, OUT, collected};
 
 /// The GRES in which Slurm itself divides GPUs.
 const SHARED: [&str; 2] = ["mps", "shard"];
@@ -21,11 +22,11 @@ const MOST_PLACES: usize = 1 << 22;
 type Had<'a> = (&'a Placed, &'a [Gres]);
 
 /// The nodes that have shares, in Slurm's order.
-pub fn nodes(
+pub fn nodes<'c>(
     texts: Vec<NodeText>,
     jobs: Vec<Placed>,
-    users: &BTreeMap<u32, Owner>,
-    rules: &dyn Fn(&str) -> CountingRules,
+    users: &BTreeMap<u32, Row>,
+    rules: &dyn Fn(&str) -> &'c NodeConfig,
 ) -> Vec<Node> {
     let mut on: HashMap<&str, Vec<Had>> = texts.iter().map(|text| (text.name.as_str(), Vec::new())).collect();
     // A list may be part of a job's name, and may contain any nodes.
@@ -43,20 +44,18 @@ pub fn nodes(
         left -= most - here;
     }
     let one = |text: &NodeText| {
-        node(text, on.get(text.name.as_str()).map_or(&[], Vec::as_slice), users, &rules(&text.name))
+        node(text, on.get(text.name.as_str()).map_or(&[], Vec::as_slice), users, rules(&text.name))
     };
     texts.iter().filter_map(one).collect()
 }
 
-fn node(text: &NodeText, jobs: &[Had], users: &BTreeMap<u32, Owner>, rules: &CountingRules) -> Option<Node> {
-    let count = |name: &str| -> u64 {
-        text.gres.iter().filter(|(known, ..)| known == name).map(|(.., count)| count).sum()
-    };
-    let share = [rules.share.as_str()].into_iter().chain(SHARED).find(|name| count(name) > 0)?;
-    let (counted, gpus) = (count(share), count("gpu"));
+fn node(text: &NodeText, jobs: &[Had], users: &BTreeMap<u32, Row>, rules: &NodeConfig) -> Option<Node> {
+    let share = [rules.share_gres.as_str()].into_iter().chain(SHARED).find(|name| text.count(name) > 0)?;
+    let (counted, gpus) = (text.count(share), text.count("gpu"));
     // If a GRES has no files, Slurm doesn't know the GPU, whoever chooses it.
-    let is_known = rules.slurm_picks && gpus > 0 && SHARED.contains(&share);
-    let gpu_count = match &rules.units {
+    let slurm_picks = matches!(rules.placement, Placement::Off | Placement::Follow);
+    let is_known = slurm_picks && gpus > 0 && SHARED.contains(&share);
+    let gpu_count = match units_per_gpu(rules) {
         _ if gpus > 0 => Some(gpus),
         Some(UnitsPerGpu::Each(each)) => counted.checked_div(u64::from(*each)),
         Some(UnitsPerGpu::ByIndex(list)) => Some(list.len() as u64),
@@ -96,9 +95,14 @@ fn node(text: &NodeText, jobs: &[Had], users: &BTreeMap<u32, Owner>, rules: &Cou
     Some(node)
 }
 
+/// Without a placement, shares are Slurm's own.
+fn units_per_gpu(rules: &NodeConfig) -> Option<&UnitsPerGpu> {
+    rules.units_per_gpu.as_ref().filter(|_| rules.placement != Placement::Off)
+}
+
 /// The units that fill each GPU, as far as Slurm shows which GPUs exist.
-fn units(rules: &CountingRules, text: &NodeText, gpu_count: Option<u64>) -> Option<Vec<u64>> {
-    let units = rules.units.as_ref()?;
+fn units(rules: &NodeConfig, text: &NodeText, gpu_count: Option<u64>) -> Option<Vec<u64>> {
+    let units = units_per_gpu(rules)?;
     let listed = text.gres.iter().filter(|(name, ..)| name == "gpu");
     let types = listed.flat_map(|(_, gres_type, count)| (0..*count).map(|_| gres_type.as_deref()));
     let types = types.chain(std::iter::repeat(None)).take(usize::try_from(gpu_count?.min(MOST_GPUS)).ok()?);
@@ -123,15 +127,15 @@ fn job(
     had: &[Gres],
     (share, most): (&str, u64),
     is_known: bool,
-    users: &BTreeMap<u32, Owner>,
+    users: &BTreeMap<u32, Row>,
 ) -> Option<Job> {
     let owner = users.get(&text.id);
     let job = Job {
         job: text.id,
         name: (text.id != 0).then(|| text.name.clone()),
         user: owner.map(|owner| owner.user.clone()),
-        user_id: owner.and_then(|owner| owner.user_id),
-        partition: owner.and_then(|owner| owner.partition.clone()),
+        user_id: owner.map(|owner| owner.user_id),
+        partition: owner.map(|owner| owner.partition.clone()),
         ..Job::default()
     };
     let on = |gres: &Gres| match &gres.which {
@@ -200,8 +204,8 @@ fn sum(node: &mut Node) {
 }
 
 /// Adds a node's own report if Slurm lacks the facts. If Slurm has them, its facts are newer, so this adds only faults.
-pub fn overlay(node: &mut Node, said: collected::Said, now: u64, rules: &CountingRules) {
-    let age = said.age(now);
+pub fn overlay(node: &mut Node, said: collected::Said, now: u64, rules: &NodeConfig) {
+    let age = now.saturating_sub(said.time);
     if !node.gpus.is_empty() {
         for gpu in said.gpus {
             let known = node.gpus.iter_mut().find(|known| known.index == gpu.index);
@@ -213,7 +217,7 @@ pub fn overlay(node: &mut Node, said: collected::Said, now: u64, rules: &Countin
     }
     let gpu = |gpu: collected::Gpu| {
         let collected::Gpu { index, units, whole, capacity, fault } = gpu;
-        let listed = rules.units.as_ref().map(|units| of_gpu(units, index, None, None).into());
+        let listed = units_per_gpu(rules).map(|units| of_gpu(units, index, None, None).into());
         let capacity = capacity.or(listed).unwrap_or(0);
         let room = if fault.is_some() { 0 } else { room(units, capacity, whole) };
         Gpu { index, units, free: room, capacity, whole, fault }

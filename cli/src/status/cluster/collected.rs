@@ -18,7 +18,6 @@ const AHEAD: u64 = 60;
 /// A node's report.
 #[derive(Debug, Deserialize)]
 pub struct Said {
-    pub node: String,
     pub time: u64,
     pub gpus: Vec<Gpu>,
     pub jobs: Vec<Job>,
@@ -50,29 +49,11 @@ pub struct Place {
     pub index: u32,
 }
 
-/// Names the node that wrote the report, and the time.
-pub trait FromNode: DeserializeOwned {
-    /// The node's own name.
-    fn node(&self) -> &str;
-    /// Seconds since 1970.
-    fn time(&self) -> u64;
-}
-
-impl FromNode for Said {
-    fn node(&self) -> &str {
-        &self.node
-    }
-
-    fn time(&self) -> u64 {
-        self.time
-    }
-}
-
-impl Said {
-    /// The report's age in seconds.
-    pub fn age(&self, now: u64) -> u64 {
-        now.saturating_sub(self.time)
-    }
+/// Whose report it is, and of when.
+#[derive(Debug, Deserialize)]
+struct Head {
+    node: String,
+    time: u64,
 }
 
 gpushare::errors! {
@@ -99,12 +80,12 @@ gpushare::errors! {
 ///
 /// # Errors
 /// The file can't be read, belongs to another node, or isn't current.
-pub fn of<T: FromNode>(folder: &Path, node: &str, now: u64) -> Result<Option<T>, Ignored> {
+pub fn of<T: DeserializeOwned>(folder: &Path, node: &str, now: u64) -> Result<Option<T>, Ignored> {
     let path = folder.join(format!("{node}.json"));
     read(&path, node, now).map_err(|why| Ignored::Because(path, why))
 }
 
-fn read<T: FromNode>(path: &Path, node: &str, now: u64) -> Result<Option<T>, Why> {
+fn read<T: DeserializeOwned>(path: &Path, node: &str, now: u64) -> Result<Option<T>, Why> {
     // Opening a pipe or a device could block.
     let metadata = match path.metadata() {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
@@ -118,27 +99,29 @@ fn read<T: FromNode>(path: &Path, node: &str, now: u64) -> Result<Option<T>, Why
     if text.len() as u64 > LONGEST {
         return Err(Why::TooLong);
     }
-    judge(serde_json::from_slice(&text)?, node, now).map(Some)
+    let head: Head = serde_json::from_slice(&text)?;
+    judge((&head.node, head.time), node, now)?;
+    Ok(Some(serde_json::from_slice(&text)?))
 }
 
-/// A report of this node that was read from a file with those of others.
+/// Whether a report, which was read from a file with those of others, is this node's, and its time is current.
 ///
 /// # Errors
-/// It belongs to another node, or isn't current.
-pub fn current<T: FromNode>(said: T, path: &Path, node: &str, now: u64) -> Result<T, Ignored> {
+/// It isn't.
+pub fn current(said: (&str, u64), path: &Path, node: &str, now: u64) -> Result<(), Ignored> {
     judge(said, node, now).map_err(|why| Ignored::Because(path.to_owned(), why))
 }
 
-fn judge<T: FromNode>(said: T, node: &str, now: u64) -> Result<T, Why> {
-    let age = now.saturating_sub(said.time());
-    if said.node() != node {
-        Err(Why::OtherNode(said.node().to_owned()))
-    } else if said.time() > now + AHEAD {
-        Err(Why::Ahead(said.time() - now))
+fn judge((of, time): (&str, u64), node: &str, now: u64) -> Result<(), Why> {
+    let age = now.saturating_sub(time);
+    if of != node {
+        Err(Why::OtherNode(of.to_owned()))
+    } else if time > now + AHEAD {
+        Err(Why::Ahead(time - now))
     } else if age > OLDEST {
         Err(Why::Old(age))
     } else {
-        Ok(said)
+        Ok(())
     }
 }
 

@@ -5,16 +5,18 @@
 
 use super::super::View;
 use super::*;
+use gpushare_node::config::{NodeConfig, Placement, UnitsPerGpu};
 
 const RELEASES: [&str; 3] = ["22.05", "24.11", "26.05"];
 
-fn rules(placement: &str) -> CountingRules {
-    let (slurm_picks, share, per_gpu) = match placement {
-        "follow-mps" => (true, "mps", 100),
-        "own" => (false, "gpushare", 80),
-        _ => (false, "mps", 80),
+fn rules(placement: &str) -> NodeConfig {
+    let (placement, share, per_gpu) = match placement {
+        "follow-mps" => (Placement::Follow, "mps", 100),
+        "own" => (Placement::Own, "gpushare", 80),
+        _ => (Placement::Override, "mps", 80),
     };
-    CountingRules { slurm_picks, share: share.to_owned(), units: Some(UnitsPerGpu::Each(per_gpu)) }
+    let units_per_gpu = Some(UnitsPerGpu::Each(per_gpu));
+    NodeConfig { placement, share_gres: share.to_owned(), units_per_gpu, ..NodeConfig::default() }
 }
 
 /// The three answers.
@@ -25,13 +27,22 @@ fn said(release: &str, placement: &str) -> [String; 3] {
     [parts[0].to_owned(), parts[1].to_owned(), parts[2].to_owned()]
 }
 
-fn made(texts: &[String; 3], rules: &CountingRules) -> Vec<Node> {
+/// A line of the third.
+fn owner(line: &str) -> Option<(u32, Row)> {
+    let mut fields = line.split('|');
+    let (id, user) = (fields.next()?.parse().ok()?, fields.next()?.to_owned());
+    let partition = fields.next().unwrap_or_default().to_owned();
+    let user_id = fields.next().and_then(|number| number.parse().ok()).unwrap_or_default();
+    Some((id, Row { id, user, user_id, partition, ..Row::default() }))
+}
+
+fn made(texts: &[String; 3], rules: &NodeConfig) -> Vec<Node> {
     let [nodes, jobs, users] = texts;
     assemble::nodes(
         node::read(nodes),
         placed::jobs(jobs),
         &users.lines().filter_map(owner).collect(),
-        &|_| rules.clone(),
+        &|_| rules,
     )
 }
 
@@ -164,7 +175,7 @@ fn nodes_without_shares_are_none() {
     let text = "NodeName=a\n   Gres=(null)\n   State=IDLE\n\nNodeName=b\n   Gres=gpu:a40:4\n   State=IDLE\n\n\
                 NodeName=c\n   Gres=shard:8\n   GresUsed=shard:3\n   State=IDLE\n";
     let texts = [text.to_owned(), String::new(), String::new()];
-    let nodes = made(&texts, &CountingRules::default());
+    let nodes = made(&texts, &NodeConfig::default());
     assert_eq!(nodes.len(), 1);
     let sums = (nodes[0].node.as_str(), nodes[0].units, nodes[0].free, nodes[0].capacity, nodes[0].gpu_count);
     assert_eq!(sums, ("c", 3, 5, 8, None));
@@ -251,10 +262,8 @@ fn what_a_node_has_said_is_shown_where_slurm_does_not_know() {
 fn people_get_a_line_a_node_or_a_gpu() {
     let mut cluster =
         Cluster { time: 1000, nodes: vec![], without_shares: 2, filtered: false, complaints: vec![] };
-    let shown = |cluster: &Cluster, view, parsable| {
-        gpushare_terminal::columns::text(&write::lines(cluster, view, parsable), false)
-    };
-    let text = |cluster: &Cluster, view| shown(cluster, view, false);
+    let text =
+        |cluster: &Cluster, view| gpushare_terminal::columns::text(&write::lines(cluster, view), false);
     assert_eq!(text(&cluster, None), "none of 2 nodes has shares\n");
     cluster.nodes =
         vec![node("24.11", "follow-mps"), Node { age: Some(7), node: "n2".into(), ..node("24.11", "own") }];
@@ -283,10 +292,6 @@ n2    mixed+drain    ?    120   200  320   7s  alice,bob  2,3,4
     let lines = text(&cluster, Some(View::Gpus));
     let trimmed: Vec<&str> = lines.lines().map(str::trim_end).collect();
     assert!((trimmed.join("\n") + "\n").starts_with(expected), "{lines}");
-    for (view, bars) in [(None, 12), (Some(View::Gpus), 11), (Some(View::Jobs), 9)] {
-        let text = shown(&cluster, view, true);
-        assert!(text.lines().all(|line| line.matches('|').count() == bars), "{text}");
-    }
     assert!(!gpushare_terminal::json::text(&cluster).contains(|c: char| c.is_control() && c != '\n'));
     cluster.nodes = vec![Node { gpu_count: Some(1), gpus: vec![], jobs: vec![], ..node("24.11", "own") }];
     let lines = text(&cluster, None);
@@ -309,14 +314,17 @@ fn a_job_has_its_name_and_its_partition() {
         let jobs = jobs.replace("JobId=2 JobName=wrap", "JobId=2 JobName=my JobName=x|\x1b");
         cluster.nodes = made(&[nodes, jobs, "2|alice|p\n3|bob|q\n".to_owned()], &rules("follow-mps"));
         let shown = |cluster: &Cluster| {
-            gpushare_terminal::columns::text(&write::lines(cluster, Some(View::Jobs), true), false)
+            gpushare_terminal::columns::text(&write::lines(cluster, Some(View::Jobs)), false)
         };
         let jobs = |cluster: &Cluster| {
-            let job = |line: &str| line.split('|').next().unwrap().to_owned();
-            shown(cluster).lines().skip(1).map(job).collect::<Vec<_>>()
+            let job = |line: &str| line.split_whitespace().next().map(str::to_owned);
+            shown(cluster).lines().skip(1).map_while(job).collect::<Vec<_>>()
         };
         let text = shown(&cluster);
-        assert!(text.contains("\n2|my JobName=x/\\u{1b}|alice|p|n1|0|40|share|"), "{text}");
+        assert!(
+            text.contains("\n  2  my JobName=x|\\u{1b}  alice  p          n1    0        40\n"),
+            "{text}"
+        );
         let places = Places { partitions: vec!["p".to_owned()], ..Places::default() };
         cluster.keep_jobs(&Wanted::default(), &places);
         // Jobs with an unknown partition stay.
@@ -351,9 +359,7 @@ fn the_nodes_are_those_that_are_asked_for() {
     assert_eq!(of(&["n[1-4]", "x"], &[]), no("the cluster has no nodes n3, n4, x; see sinfo -N"));
     assert_eq!(
         of(&["n[1-40]"], &[]),
-        no(
-            "the cluster has no nodes n10, n11, n12, n13, n14, n15, n16, n17, n18, n19 and 28 more; see sinfo -N"
-        )
+        no("the cluster has no nodes n10, n11, n12, n13, n14, n15, n16, n17 and 30 more; see sinfo -N")
     );
     assert_eq!(of(&["n[x"], &[]), no("'n[x' names no node"));
     assert_eq!(of(&[], &["q", "r"]), no("no node is in a partition 'r'; partitions with nodes: p, q"));

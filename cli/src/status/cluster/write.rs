@@ -13,10 +13,6 @@ use gpushare_terminal::columns::{Line, Look, Side};
 
 /// How many users or jobs a table names in one cell.
 const NAMED: usize = 4;
-const NODES: [&str; 11] =
-    ["NODE", "STATE", "GPUS", "WHOLE", "UNITS", "FREE", "CAPACITY", "JOBS", "AGE?", "USERS", "REASON?"];
-const GPUS: [&str; 9] = ["NODE", "STATE", "GPU", "UNITS", "FREE", "CAPACITY", "AGE?", "USERS", "JOBS"];
-const JOBS: [&str; 7] = ["JOB", "NAME", "USER", "PARTITION", "NODE", "GPUS", "UNITS"];
 
 /// A GPU or, if a node's GPUs are unknown, the node.
 struct GpuRow<'a> {
@@ -32,18 +28,14 @@ struct JobRow<'a> {
 }
 
 /// One line for each node, GPU, or job and node.
-pub fn lines(cluster: &Cluster, view: Option<View>, parsable: bool) -> Vec<Line> {
-    let table = match view {
-        None => by_node(cluster, parsable),
-        Some(View::Gpus) => by_gpu(cluster, parsable),
-        Some(View::Jobs) => by_job(cluster, parsable),
-    };
-    if parsable {
-        return table;
-    }
+pub fn lines(cluster: &Cluster, view: Option<View>) -> Vec<Line> {
     let mut lines = Vec::new();
     if !cluster.nodes.is_empty() {
-        lines = table;
+        lines = match view {
+            None => by_node(cluster),
+            Some(View::Gpus) => by_gpu(cluster),
+            Some(View::Jobs) => by_job(cluster),
+        };
         lines.push(Line::default());
         lines.push(Line::new(&sums(cluster), Look::Bold));
     }
@@ -65,97 +57,74 @@ pub fn lines(cluster: &Cluster, view: Option<View>, parsable: bool) -> Vec<Line>
     lines
 }
 
-fn by_node(cluster: &Cluster, parsable: bool) -> Vec<Line> {
+fn by_node(cluster: &Cluster) -> Vec<Line> {
     use Side::{Left, Right};
     let columns = [
-        Column::new("NODE", Left, |node: &&Node| Cell::text(&*node.node)),
+        Column::new("NODE", Left, |node: &&Node| Cell::new(&*node.node)),
         Column::new("STATE", Left, |node| state(node)),
-        Column::new("USABLE", Left, |node| Cell::yes_or_no(node.usable)),
-        Column::new("GPUS", Right, |node| Cell::number(node.gpu_count)),
-        Column::new("WHOLE", Right, |node| Cell::number(node.whole)),
-        Column::new("UNITS", Right, |node| Cell::number(node.units)),
+        Column::new("GPUS", Right, |node| Cell::known(node.gpu_count)),
+        Column::new("WHOLE", Right, |node| Cell::new(node.whole)),
+        Column::new("UNITS", Right, |node| Cell::new(node.units)),
         Column::new("FREE", Right, |node| room(node, node.free)),
-        Column::new("CAPACITY", Right, |node: &&Node| Cell::number(node.capacity)).head("OF"),
-        Column::new("JOBS", Right, |node| Cell::number(node.jobs.len() as u64)),
-        Column::new("USERS", Left, |node| names(&users(&node.jobs))),
-        Column::new("AGE", Right, |node| age(node)),
-        Column::new("REASON", Left, |node| {
-            let shown = node.reason.clone().unwrap_or_default();
-            Cell::text(node.reason.as_deref()).shown(shown).look(Look::Wrong)
+        Column::new("OF", Right, |node| Cell::new(node.capacity)),
+        Column::new("JOBS", Right, |node| Cell::new(node.jobs.len())),
+        Column::new("AGE?", Right, |node| age(node)),
+        Column::new("USERS", Left, |node| Cell::new(some(&users(&node.jobs)))),
+        Column::new("REASON?", Left, |node| {
+            Cell::new(node.reason.as_deref().unwrap_or_default()).look(Look::Wrong)
         }),
-        Column::new("PARTITIONS", Left, |node| names(&node.partitions)),
     ];
-    table::lines(&columns, &NODES, &cluster.nodes.iter().collect::<Vec<_>>(), parsable)
+    table::lines(&columns, &cluster.nodes.iter().collect::<Vec<_>>())
 }
 
-fn by_gpu(cluster: &Cluster, parsable: bool) -> Vec<Line> {
+fn by_gpu(cluster: &Cluster) -> Vec<Line> {
     use Side::{Left, Right};
     let columns = [
-        Column::new("NODE", Left, |row: &GpuRow| Cell::text(&*row.node.node)),
+        Column::new("NODE", Left, |row: &GpuRow| Cell::new(&*row.node.node)),
         Column::new("STATE", Left, |row| state(row.node)),
-        Column::new("USABLE", Left, |row| Cell::yes_or_no(row.node.usable)),
-        Column::new("GPU", Right, |row| {
-            let is_faulty = row.gpu.is_some_and(|gpu| gpu.fault.is_some());
-            let look = if is_faulty { Look::Wrong } else { Look::Plain };
-            match row.gpu {
-                Some(gpu) => Cell::number(u64::from(gpu.index)).look(look),
-                None => Cell::default().shown("?".to_owned()),
-            }
+        Column::new("GPU", Right, |row| match row.gpu {
+            Some(Gpu { index, fault: None, .. }) => Cell::new(*index),
+            Some(Gpu { index, .. }) => Cell::new(*index).look(Look::Wrong),
+            None => Cell::new("?"),
         }),
         Column::new("UNITS", Right, |row| {
-            let whole = row.gpu.is_some_and(|gpu| gpu.whole).then(|| "whole".to_owned());
-            Cell::number(row.gpu.map_or(row.node.units, |gpu| gpu.units)).shown(whole)
+            let is_whole = row.gpu.is_some_and(|gpu| gpu.whole);
+            Cell::new(row.gpu.map_or(row.node.units, |gpu| gpu.units)).or_as(is_whole.then_some("whole"))
         }),
         Column::new("FREE", Right, |row| room(row.node, row.gpu.map_or(row.node.free, |gpu| gpu.free))),
-        Column::new("CAPACITY", Right, |row: &GpuRow| {
-            Cell::number(row.gpu.map_or(row.node.capacity, |gpu| gpu.capacity))
-        })
-        .head("OF"),
-        Column::new("WHOLE", Left, |row| {
-            row.gpu.map_or_else(Cell::default, |gpu| Cell::yes_or_no(gpu.whole))
-        }),
-        Column::new("JOBS", Left, |row| names(&row.jobs.iter().map(number).collect::<Vec<_>>())),
-        Column::new("USERS", Left, |row| names(&users(&row.jobs))),
-        Column::new("AGE", Right, |row| age(row.node)),
-        Column::new("FAULT", Left, |row| Cell::text(row.gpu.and_then(|gpu| gpu.fault.as_deref()))),
+        Column::new("OF", Right, |row| Cell::new(row.gpu.map_or(row.node.capacity, |gpu| gpu.capacity))),
+        Column::new("AGE?", Right, |row| age(row.node)),
+        Column::new("USERS", Left, |row| Cell::new(some(&users(&row.jobs)))),
+        Column::new("JOBS", Left, |row| Cell::new(some(&row.jobs.iter().map(number).collect::<Vec<_>>()))),
     ];
     let row = |node, gpu| GpuRow { node, gpu, jobs: jobs_on(node, gpu) };
     let rows = cluster.nodes.iter().flat_map(|node| {
         let unknown = node.gpus.is_empty().then(|| row(node, None));
         node.gpus.iter().map(move |gpu| row(node, Some(gpu))).chain(unknown)
     });
-    // If only some jobs are requested, only their GPUs are shown.
     let rows = rows.filter(|row| !cluster.filtered || !row.jobs.is_empty());
-    table::lines(&columns, &GPUS, &rows.collect::<Vec<_>>(), parsable)
+    table::lines(&columns, &rows.collect::<Vec<_>>())
 }
 
-fn by_job(cluster: &Cluster, parsable: bool) -> Vec<Line> {
+fn by_job(cluster: &Cluster) -> Vec<Line> {
     use Side::{Left, Right};
     let columns = [
-        Column::new("JOB", Right, |row: &JobRow| {
-            let unknown = (row.job.job == 0).then(|| "?".to_owned());
-            Cell::number(Some(u64::from(row.job.job)).filter(|id| *id > 0)).shown(unknown)
-        }),
-        Column::new("NAME", Left, |row| Cell::text(row.job.name.as_deref())),
-        Column::new("USER", Left, |row| Cell::text(row.job.user.as_deref().unwrap_or("?"))),
-        Column::new("PARTITION", Left, |row| Cell::text(row.job.partition.as_deref())),
-        Column::new("NODE", Left, |row| Cell::text(&*row.node.node)),
+        Column::new("JOB", Right, |row: &JobRow| Cell::new(number(row.job))),
+        Column::new("NAME", Left, |row| Cell::known(row.job.name.as_deref())),
+        Column::new("USER", Left, |row| Cell::new(row.job.user.as_deref().unwrap_or("?"))),
+        Column::new("PARTITION", Left, |row| Cell::known(row.job.partition.as_deref())),
+        Column::new("NODE", Left, |row| Cell::new(&*row.node.node)),
         Column::new("GPUS", Left, |row| {
             let gpus: Vec<String> = row.job.gpus.iter().map(u32::to_string).collect();
-            names(&gpus).shown(gpus.is_empty().then(|| "?".to_owned()))
+            Cell::new(some(&gpus)).or_as(gpus.is_empty().then_some("?"))
         }),
         Column::new("UNITS", Right, |row| {
-            Cell::number(row.job.units).shown(row.job.units.is_none().then(|| "whole".to_owned()))
+            Cell::known(row.job.units).or_as(row.job.units.is_none().then_some("whole"))
         }),
-        Column::new("HOLDING", Left, |row| {
-            Cell::text(if row.job.units.is_some() { "share" } else { "whole" })
-        }),
-        Column::new("STATE", Left, |row| state(row.node)),
-        Column::new("AGE", Right, |row| age(row.node)),
     ];
     let of_node = |node| move |job| JobRow { node, job };
     let rows = cluster.nodes.iter().flat_map(|node: &Node| node.jobs.iter().map(of_node(node)));
-    table::lines(&columns, &JOBS, &rows.collect::<Vec<_>>(), parsable)
+    table::lines(&columns, &rows.collect::<Vec<_>>())
 }
 
 fn jobs_on(node: &Node, gpu: Option<&Gpu>) -> Vec<Job> {
@@ -164,21 +133,16 @@ fn jobs_on(node: &Node, gpu: Option<&Gpu>) -> Vec<Job> {
 }
 
 fn state(node: &Node) -> Cell {
-    Cell::text(&*node.state).look(if node.usable { Look::Plain } else { Look::Wrong })
+    Cell::new(&*node.state).look(if node.usable { Look::Plain } else { Look::Wrong })
 }
 
 /// Nothing is free if no job can start.
 fn room(node: &Node, units: u64) -> Cell {
-    if node.usable { free(Some(units)) } else { Cell::number(units).shown("-".to_owned()) }
+    if node.usable { free(Some(units)) } else { Cell::default() }
 }
 
 fn age(node: &Node) -> Cell {
-    Cell::number(node.age).shown(node.age.map(|seconds| format!("{seconds}s")))
-}
-
-/// All names for programs, some for people.
-fn names(names: &[String]) -> Cell {
-    Cell::text(&*names.join(",")).shown(some(names))
+    Cell::known(node.age.map(|seconds| format!("{seconds}s")))
 }
 
 fn number(job: &Job) -> String {
