@@ -28,13 +28,13 @@ const MOST_ANCESTORS: usize = 16;
 /// The slurmstepd of the job's extern step, if process `pid` descends from it: a prolog with `PrologFlags=RunInJob`.
 /// Otherwise the extern step will note itself.
 pub fn extern_step_above(proc: &Path, pid: u32, job_id: u32) -> Option<Witness> {
-    let title = format!("slurmstepd: [{job_id}.extern]");
     let mut pid = pid;
     for _ in 0..MOST_ANCESTORS {
         let Stat { name, parent, start, .. } = stat(proc, pid).ok()??;
         if name.starts_with(STEPD) {
             let found = Image::CommandLine.of_roots(proc, pid, LONGEST_TITLE).ok()??;
-            if found.starts_with(title.as_bytes()) {
+            // One that manages the job's steps is `[7.extern stepmgr]` (src/slurmd/slurmstepd/slurmstepd.c).
+            if found.starts_with(format!("slurmstepd: [{job_id}.extern").as_bytes()) {
                 return Some(Witness { pid, start });
             }
         }

@@ -172,10 +172,15 @@ fn a_prolog_inside_the_job_notes_the_slurmstepd_that_runs_it() {
     machine.process(50, "slurmstepd", 1, b"slurmstepd: [7.batch]\0");
     machine.child(50, 51, "slurmd", 9, b"slurmd\0");
     machine.child(51, 52, "gpushare-prolog", 10, b"gpushare-prolog\0");
+    // It manages the job's steps.
+    machine.child(20, 70, "slurmstepd", 11, b"slurmstepd: [7.extern stepmgr]\0");
+    machine.child(70, 71, "gpushare-prolog", 12, b"gpushare-prolog\0");
     machine.child(60, 60, "its own parent", 10, b"slurmstepd: [7.extern]\0");
     for (pid, job, expected) in [
         (31, 7, Some(Witness { pid: 30, start: 3 })),
         (33, 7, Some(Witness { pid: 30, start: 3 })),
+        (71, 7, Some(Witness { pid: 70, start: 11 })),
+        (71, 77, None),
         (33, 77, None),
         (33, 1, None),
         (40, 7, None),
