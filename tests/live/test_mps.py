@@ -252,11 +252,14 @@ def test_a_daemon_outlives_slurmd_and_serves_the_next_job(node):
 
 def test_daemons_whose_record_was_removed_are_named_with_what_ends_them(node):
     """Somebody has emptied /run/gpushare: no epilog knows of the daemons, and jobs that run may still use them."""
-    kept, _, alices = start(node, HALF)
-    job, _, bobs = start(node, HALF, user="bob")
+    up = "echo up; sleep 60"
+    kept, _, alices = start(node, HALF, script=up)
+    job, _, bobs = start(node, HALF, user="bob", script=up)
+    node.wait(lambda: "up" in node.output(kept) and "up" in node.output(job), "both scripts")
 
     def found(status):
-        return " ".join(f"{one['said']} {one.get('fix', '')}" for one in node.findings("Mps") if one["status"] == status)
+        those = [one for one in node.findings("Mps") if one["status"] == status]
+        return " ".join(f"{one['said']} {one.get('fix', '')}" for one in those)
 
     node.ok("rm -r /run/gpushare")
     assert f"process {alices} of" in found("unknown") and f"process {bobs} of" in found("unknown")

@@ -132,8 +132,8 @@ pub fn others(config: &NodeConfig, found: &[Other]) -> Vec<Finding> {
     let unused = left(false, ". No job here can use it");
     let used = left(true, ". It may still serve jobs of its user here");
     let unused = unused.map(|(said, command)| Finding::wrong(ABOUT, said, command));
-    let used =
-        used.map(|(said, command)| Finding::unknown(ABOUT, format!("{said}; when they are over: {command}")));
+    let used = used
+        .map(|(said, command)| Finding::unknown(ABOUT, format!("{said}; once they have ended: {command}")));
     unused
         .into_iter()
         .chain(used)
@@ -244,7 +244,7 @@ mod tests {
         assert!(said.contains("process 7 of") && said.contains("process 9 of"), "{said}");
         assert_eq!(fix.to_string(), "pkill -KILL -s 7,9");
         assert!(
-            used.status == Status::Unknown && used.said.ends_with("are over: pkill -KILL -s 8"),
+            used.status == Status::Unknown && used.said.ends_with("have ended: pkill -KILL -s 8"),
             "{used:?}"
         );
     }

@@ -21,7 +21,7 @@ fn shown(change: impl Fn(&mut job_info)) -> Option<Existing> {
     Existing::shown(Unpacked::at(NonNull::new(Box::into_raw(message)).unwrap()))
 }
 
-/// A byte of a packed job that may differ is no longer looked into, so what may differ must say the same for each value.
+/// A byte of a packed job that may differ is no longer looked into, so it must say the same with each value.
 #[test]
 fn jobs_are_alike_only_if_a_third_one_between_them_would_be() {
     let first = shown(|_| {}).unwrap();
