@@ -4,8 +4,8 @@
 //! runs does (`PrologFlags=RunInJob`). An entry is dropped if that process is gone and no process on the machine has
 //! the title that a slurmstepd of any release uses for a step of the job. For a job without a witness, only slurmctld
 //! can say that it is over: slurmd was killed before the extern step, or there is no extern step. The entry of a job
-//! without GPUs, failed or not, is dropped an hour after it was written, if no step of the job runs then. If the process
-//! that drops entries is killed, the next pass handles what it left.
+//! without GPUs, failed or not, is dropped an hour after it was written, if no step of the job runs then. If the
+//! process that drops entries is killed, the next pass handles what it left.
 
 use gpushare::root_file;
 use std::collections::HashSet;
