@@ -261,7 +261,7 @@ impl<'a> Look<'a> {
                         || may_be_any(&here.gpu_files, &Roots::system());
                     let lost = rules::lost(conf, self.slurm_conf, settings, stack.hooks.is_some());
                     findings.extend(lost.filter(|_| has_gpus));
-                    findings.extend(mps::others(here, &others(Path::new(PROC))));
+                    findings.extend(mps::others(here, &others(Path::new(PROC), &Ledger::system())));
                 }
                 findings
             }
@@ -335,7 +335,7 @@ impl<'a> Look<'a> {
         findings.extend(mps::time(here));
         findings.extend(mps::mps_dir(here));
         findings.extend(mps::mps(here, is_root));
-        findings.extend(mps::others(here, &others(Path::new(PROC))));
+        findings.extend(mps::others(here, &others(Path::new(PROC), &Ledger::system())));
         findings.extend(mps::task_prolog(here, settings));
         let namespace = namespace::user(settings, self.slurm_conf);
         findings.extend(namespace.or_else(|| namespace::shm(here, settings, self.slurm_conf, host)));

@@ -68,7 +68,7 @@ def entered(cluster, job, user, command):
     # the fence may not be up: docs/dev/threat-model.md has the milliseconds.
     roots = "$(grep -lsP '^Uid:\\t0\\t' /proc/[0-9]*/status | sed 's,status$,cmdline,')"
     setup_done = (
-        f"for step in $(grep -las '^slurmstepd: \\[{job}.extern\\]' {roots}); do "
+        f"for step in $(grep -las '^slurmstepd: \\[{job}.extern[] ]' {roots}); do "
         "step=${step%/cmdline}; [[ $(readlink $step/fd/1) == /dev/null ]] && echo ${step#/proc/}; done"
     )
     stepd = cluster.wait(lambda: cluster.run(["bash", "-c", setup_done]).stdout.split(), "the extern step, set up")[0]

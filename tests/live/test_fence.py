@@ -62,8 +62,11 @@ def test_a_fence_that_cannot_be_put_up_fails_the_job_and_not_the_node(unfenced, 
         assert "this job can't have its GPU here" in said and "no fence, on purpose" in said, said
         assert opened(said) == []
         # Without the extern step's fence no other step runs.
-        for more in ([OPEN], ["srun", OPEN], ["srun", "--interactive", OPEN]) if kind == "extern" else ():
-            result = unfenced.run(["srun" if more == [OPEN] else "salloc", share.half_gpu, *more], "alice")
+        ways = [["srun", OPEN], ["salloc", "srun", OPEN], ["salloc", "srun", "--interactive", OPEN]]
+        # One that manages the job's steps has another title.
+        ways += [["srun", "--stepmgr", OPEN]] if unfenced.newer_than("24.05") else []
+        for command, *more in ways if kind == "extern" else ():
+            result = unfenced.run([command, share.half_gpu, *more], "alice")
             said = result.stdout + result.stderr
             assert result.returncode != 0 and "ssh sessions can't be fenced: no fence, on purpose" in said, said
             assert opened(said) == []

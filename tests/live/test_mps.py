@@ -250,6 +250,35 @@ def test_a_daemon_outlives_slurmd_and_serves_the_next_job(node):
         assert start(node, QUARTER)[1:] == (folder, pid)
 
 
+def test_daemons_whose_record_was_removed_are_named_with_what_ends_them(node):
+    """Somebody has emptied /run/gpushare: no epilog knows of the daemons, and jobs that run may still use them."""
+    up = "echo up; sleep 60"
+    kept, _, alices = start(node, HALF, script=up)
+    job, _, bobs = start(node, HALF, user="bob", script=up)
+    node.wait(lambda: "up" in node.output(kept) and "up" in node.output(job), "both scripts")
+
+    def found(status):
+        those = [one for one in node.findings("Mps") if one["status"] == status]
+        return " ".join(f"{one['said']} {one.get('fix', '')}" for one in those)
+
+    node.ok("rm -r /run/gpushare")
+    assert f"process {alices} of" in found("unknown") and f"process {bobs} of" in found("unknown")
+    assert "record was removed" not in found("wrong")
+    node.ok(["scancel", job])
+    node.finished(job)
+    fix = node.wait(lambda: re.search(r"pkill -KILL -s \S+", found("wrong")), "the fix").group()
+    assert fix.endswith(f" {bobs}") and f"process {alices} of" in found("unknown")
+    # The next job's daemon is known.
+    _, folder, third = start(node, HALF)
+    assert third != alices and f"process {third} of" not in found("unknown")
+    node.ok(fix)
+    assert node.run(ALL_MPS).stdout.split()[::2] == sorted([alices, third], key=int)
+    assert node.state(kept) == "RUNNING"
+    node.cancel_all()
+    fix = node.wait(lambda: re.search(r"pkill -KILL -s \S+", found("wrong")), "the fix").group()
+    node.ok(fix)
+
+
 def test_a_killed_daemon_is_started_anew_for_the_next_job(node):
     with configured(node, "Packing=pack", "UserMix=deny"):
         job, folder, pid = start(node, QUARTER, script=f"sleep 4; {CLIENT}; sleep 60")

@@ -63,10 +63,12 @@ def test_what_an_earlier_start_left_is_not_the_jobs(node):
     assert "witness=1 1" not in node.ok(f"cat {left}")
 
 
-def test_a_share_whose_epilog_never_ran_is_taken_back_when_its_job_is_over(node):
+@pytest.mark.parametrize("manager", [[], ["--stepmgr"]], ids=["slurmctld", "stepmgr"])
+def test_a_share_whose_epilog_never_ran_is_taken_back_when_its_job_is_over(node, manager):
+    """Also where the extern step manages the job's steps: its title differs."""
     if node.kind != "run-in-job":
         pytest.skip("the witness is the extern step's own, as in test_placements")
-    first = node.sbatch(HALF)
+    first = node.sbatch(*manager, HALF)
     node.wait_state(first, "RUNNING")
     node.wait(lambda: first in node.ledger(), "the entry")
     # As Slurm 24.11 to 25.11 does now and then.
@@ -79,7 +81,7 @@ def test_a_share_whose_epilog_never_ran_is_taken_back_when_its_job_is_over(node)
         assert f"job {first}: this epilog runs as user 2001, not as root" in node.log("syslog")
     finally:
         node.ok("mv /usr/sbin/away /usr/sbin/gpushare-epilog")
-    second = node.sbatch(HALF)
+    second = node.sbatch(*manager, HALF)
     node.wait(lambda: second in node.ledger(), "the entry")
     assert first in node.ledger(), "its epilog might still come"
     a_minute_later(node)

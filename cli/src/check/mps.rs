@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use gpushare::word::Word;
 use gpushare_node::config::{ComputeMode, Mps, NodeConfig, Placement};
-use gpushare_node::mps::{self, How, MpsError, UNREAD, others::Other};
+use gpushare_node::mps::others::{Other, Whose};
+use gpushare_node::mps::{self, How, MpsError, UNREAD};
 use gpushare_node::nvml::answer::{GpuState, Mode};
 use gpushare_node::proc::beginning;
 use gpushare_node::supervise::LONGEST;
@@ -113,14 +114,36 @@ pub fn mps(config: &NodeConfig, is_root: bool) -> Vec<Finding> {
     }]
 }
 
-/// Daemons that gpushare didn't start. On a node without shares, this only shows them.
-pub fn others(config: &NodeConfig, found: &[Other]) -> Option<Finding> {
-    let described = |Other { pid, user_id, pipe }: &Other| {
+/// Daemons that no epilog ends: gpushare's own if their record was removed, and those that it didn't start. On a
+/// node without shares, this only shows the latter.
+pub fn others(config: &NodeConfig, found: &[Other]) -> Vec<Finding> {
+    let of = |whose: Whose| found.iter().filter(move |other| other.whose == whose);
+    let described = |Other { pid, user_id, pipe, .. }: &Other| {
         format!("process {pid} of user {user_id} (pipes in {})", pipe.display())
     };
-    let all: Vec<String> = found.iter().map(described).collect();
-    let said = format!("an MPS daemon that gpushare didn't start: {}", listed(&all));
-    (!found.is_empty()).then(|| match config.placement {
+    let left = |used: bool, more: &str| {
+        let all: Vec<String> = of(Whose::Forgotten { used }).map(described).collect();
+        let said = format!("an MPS daemon whose record was removed: {}{more}", listed(&all));
+        let sessions: Vec<String> =
+            of(Whose::Forgotten { used }).map(|other| other.pid.to_string()).collect();
+        let command = format!("pkill -KILL -s {}", sessions.join(","));
+        (!all.is_empty()).then_some((said, command))
+    };
+    let unused = left(false, ". No job here can use it");
+    let used = left(true, ". It may still serve jobs of its user here");
+    let unused = unused.map(|(said, command)| Finding::wrong(ABOUT, said, command));
+    let used = used
+        .map(|(said, command)| Finding::unknown(ABOUT, format!("{said}; once they have ended: {command}")));
+    unused
+        .into_iter()
+        .chain(used)
+        .chain(of_the_site(config, &of(Whose::Site).map(described).collect::<Vec<_>>()))
+        .collect()
+}
+
+fn of_the_site(config: &NodeConfig, all: &[String]) -> Option<Finding> {
+    let said = format!("an MPS daemon that gpushare didn't start: {}", listed(all));
+    (!all.is_empty()).then(|| match config.placement {
         Placement::Off => Finding::ok(ABOUT, said),
         _ => Finding::unknown(
             ABOUT,
@@ -198,13 +221,32 @@ mod tests {
 
     #[test]
     fn a_sites_own_daemon_is_shown_and_matters_beside_shares() {
-        let found = [Other { pid: 4711, user_id: 0, pipe: "/run/site-mps".into() }];
+        let found = [Other { pid: 4711, user_id: 0, pipe: "/run/site-mps".into(), whose: Whose::Site }];
         let words = "didn't start: process 4711 of user 0 (pipes in /run/site-mps)";
         for (lines, status) in [("Placement=off", Status::Ok), (OWN, Status::Unknown)] {
-            let finding = others(&node(lines), &found).unwrap();
+            let findings = others(&node(lines), &found);
+            let [finding] = findings.as_slice() else { panic!("{findings:?}") };
             assert!(finding.said.contains(words) && finding.status == status, "{finding:?}");
-            assert_eq!(others(&node(lines), &[]), None);
+            assert_eq!(others(&node(lines), &[]), []);
         }
+    }
+
+    #[test]
+    fn only_a_daemon_that_no_job_can_use_is_to_be_ended() {
+        let left = |pid, used| {
+            let pipe = "/run/gpushare/mps/0.2001/pipe".into();
+            Other { pid, user_id: 2001, pipe, whose: Whose::Forgotten { used } }
+        };
+        let found = others(&node("Placement=off"), &[left(7, false), left(8, true), left(9, false)]);
+        let [Finding { status: Status::Wrong(fix), said, .. }, used] = found.as_slice() else {
+            panic!("{found:?}")
+        };
+        assert!(said.contains("process 7 of") && said.contains("process 9 of"), "{said}");
+        assert_eq!(fix.to_string(), "pkill -KILL -s 7,9");
+        assert!(
+            used.status == Status::Unknown && used.said.ends_with("have ended: pkill -KILL -s 8"),
+            "{used:?}"
+        );
     }
 
     #[test]

@@ -4,8 +4,8 @@
 //! runs does (`PrologFlags=RunInJob`). An entry is dropped if that process is gone and no process on the machine has
 //! the title that a slurmstepd of any release uses for a step of the job. For a job without a witness, only slurmctld
 //! can say that it is over: slurmd was killed before the extern step, or there is no extern step. The entry of a job
-//! without GPUs is dropped after an hour, if no step of the job runs then. If the process that drops entries is killed,
-//! the next pass handles what it left.
+//! without GPUs, failed or not, is dropped an hour after it was written, if no step of the job runs then. If the
+//! process that drops entries is killed, the next pass handles what it left.
 
 use gpushare::root_file;
 use std::collections::HashSet;
@@ -28,13 +28,13 @@ const MOST_ANCESTORS: usize = 16;
 /// The slurmstepd of the job's extern step, if process `pid` descends from it: a prolog with `PrologFlags=RunInJob`.
 /// Otherwise the extern step will note itself.
 pub fn extern_step_above(proc: &Path, pid: u32, job_id: u32) -> Option<Witness> {
-    let title = format!("slurmstepd: [{job_id}.extern]");
     let mut pid = pid;
     for _ in 0..MOST_ANCESTORS {
         let Stat { name, parent, start, .. } = stat(proc, pid).ok()??;
         if name.starts_with(STEPD) {
             let found = Image::CommandLine.of_roots(proc, pid, LONGEST_TITLE).ok()??;
-            if found.starts_with(title.as_bytes()) {
+            // One that manages the job's steps is `[7.extern stepmgr]` (src/slurmd/slurmstepd/slurmstepd.c).
+            if found.starts_with(format!("slurmstepd: [{job_id}.extern").as_bytes()) {
                 return Some(Witness { pid, start });
             }
         }
@@ -51,6 +51,14 @@ pub fn is_gone(proc: &Path, witness: &Witness) -> bool {
     }
 }
 
+/// Whether a file was written that long before `now`; also if it is missing. A date in the future is from before the
+/// clock was set back, and is ignored.
+fn is_older(path: &Path, age: Duration, now: u64) -> bool {
+    let written = path.symlink_metadata().and_then(|found| found.modified());
+    let now = SystemTime::UNIX_EPOCH + Duration::from_secs(now);
+    written.map_or(true, |then| now.duration_since(then).map_or(true, |old| old >= age))
+}
+
 impl Ledger {
     /// The file whose date says when the ledger was last searched.
     fn stamp(&self) -> PathBuf {
@@ -61,10 +69,7 @@ impl Ledger {
 impl Locked<'_> {
     /// Whether `Locked::reconcile` has not run for a while. `now` is in seconds since 1970.
     pub fn is_reconcile_due(&self, now: u64) -> bool {
-        let stamp = self.ledger.stamp().symlink_metadata().and_then(|found| found.modified());
-        let now = SystemTime::UNIX_EPOCH + Duration::from_secs(now);
-        // A stamp in the future was written before the clock was set back, and is ignored.
-        stamp.map_or(true, |then| now.duration_since(then).map_or(true, |age| age >= INTERVAL))
+        is_older(&self.ledger.stamp(), INTERVAL, now)
     }
 
     /// Drops entries older than `grace` whose job is over. Returns their starts. `proc` is /proc except in tests.
@@ -87,16 +92,16 @@ impl Locked<'_> {
         let is_suspect = |entry: &Entry| entry.witness.is_some_and(|witness| is_gone(proc, &witness));
         let Listing { entries: mut suspects, mut without, .. } = self.ledger.list()?;
         suspects.retain(is_suspect);
-        without.retain(|entry| entry.failure.is_none() && now.saturating_sub(entry.since) >= OLD.as_secs());
+        without.retain(|entry| is_older(&self.ledger.of_job(entry.key.id), OLD, now));
         suspects.extend(without);
         if suspects.is_empty() {
             return Ok(Vec::new());
         }
         let steps = step_daemons(proc).map_err(failed)?;
         let running: HashSet<u32> = steps.into_iter().map(|(_, job)| job).collect();
-        suspects.retain(|entry| {
-            !running.contains(&entry.key.id) && now.saturating_sub(entry.since) >= grace.as_secs()
-        });
+        // One of the future was written before the clock was set back.
+        suspects
+            .retain(|entry| !running.contains(&entry.key.id) && now.abs_diff(entry.since) >= grace.as_secs());
         let dropped = suspects.into_iter().map(|Entry { key, .. }| self.forget(key.id, Some(key.restart)));
         dropped.filter_map(Result::transpose).collect()
     }

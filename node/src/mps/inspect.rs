@@ -11,6 +11,9 @@ use super::error::MpsError;
 use super::startup::How;
 use super::{folder, process};
 
+/// No GPU has this minor: 255 belongs to /dev/nvidiactl.
+pub(super) const TRIED: On = On::Gpu(255);
+
 /// A daemon's directory, and the daemon's state.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Seen {
@@ -51,8 +54,7 @@ pub fn try_out(config: &NodeConfig) -> Result<Option<How>, MpsError> {
         Mps::Off | Mps::PerUser => Serves::User(0),
         Mps::Multiuser => Serves::All,
     };
-    // No GPU has this minor: 255 belongs to /dev/nvidiactl.
-    let daemon = Daemon { on: On::Gpu(255), serves };
+    let daemon = Daemon { on: TRIED, serves };
     let locked = folder::lock(&config.mps_dir, daemon, config.mps_timeout, config.mps_timeout)?;
     let mut locked_daemon = LockedDaemon { config, daemon, state: locked.state(), locked };
     let gpu = Gpu {

@@ -1,14 +1,18 @@
-//! MPS control daemons on this node that gpushare didn't start and that are in no job: a site's own, started by a unit,
-//! a prolog or by hand. `proc` is /proc except in tests.
+//! MPS control daemons on this node that are in no job and that no epilog ends: a site's own, started by a unit, a
+//! prolog or by hand; and gpushare's own whose record was removed. `proc` is /proc except in tests.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use super::inspect::TRIED;
 use super::process::{LONGEST_ENVIRONMENT, MARK};
+use super::record::{DaemonRecord, Process};
+use super::service::{Daemon, Serves};
+use crate::ledger::Ledger;
 use crate::proc::image::Image;
-use crate::proc::running::Place;
+use crate::proc::running::{Place, Running};
 use crate::proc::step::{Finder, users};
 use crate::proc::{patience, stat};
 
@@ -21,7 +25,7 @@ const LONGEST_COMMAND: u64 = 4096;
 /// The directory of a daemon's pipes if no variable names one.
 const PIPES: &str = "/tmp/nvidia-mps";
 
-/// A daemon that gpushare didn't start.
+/// A daemon that no epilog ends.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Other {
     /// Its process.
@@ -30,22 +34,44 @@ pub struct Other {
     pub user_id: u32,
     /// Its `CUDA_MPS_PIPE_DIRECTORY`.
     pub pipe: PathBuf,
+    /// Whose it is.
+    pub whose: Whose,
+}
+
+/// Who started such a daemon.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Whose {
+    /// Not gpushare.
+    Site,
+    /// gpushare, and what knew of it was removed. Such a daemon leads its session.
+    Forgotten {
+        /// Whether processes of jobs that it serves are here: they may use it.
+        used: bool,
+    },
 }
 
 /// All such daemons, in order. Only root can see a daemon's user. Omits those that don't show their memory in time: a
 /// user can make such a process, with any name.
-pub fn others(proc: &Path) -> Vec<Other> {
-    let finder = Finder::new(proc);
+pub fn others(proc: &Path, ledger: &Ledger) -> Vec<Other> {
+    let (finder, folders) = (Finder::new(proc), ledger.daemon_folders());
     let until = Instant::now() + PATIENCE;
     let entries = proc.read_dir().into_iter().flatten().flatten();
     let numbers = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
-    let mut found: Vec<Other> = numbers.filter_map(|pid| look(proc, &finder, pid, until)).collect();
+    let numbers: Vec<u32> = numbers.collect();
+    let mut found: Vec<Other> =
+        numbers.iter().filter_map(|pid| look(proc, (&finder, &numbers, &folders), *pid, until)).collect();
     found.sort_unstable_by_key(|other| other.pid);
     found
 }
 
-fn look(proc: &Path, finder: &Finder, pid: u32, until: Instant) -> Option<Other> {
-    if !stat(proc, pid).ok()??.name.starts_with(NAME) {
+fn look(
+    proc: &Path,
+    (finder, all, folders): (&Finder, &[u32], &[PathBuf]),
+    pid: u32,
+    until: Instant,
+) -> Option<Other> {
+    let found = stat(proc, pid).ok()??;
+    if !found.name.starts_with(NAME) {
         return None;
     }
     if !matches!(finder.process(pid, u64::MAX).place, Place::Mps | Place::Nowhere) {
@@ -59,13 +85,31 @@ fn look(proc: &Path, finder: &Finder, pid: u32, until: Instant) -> Option<Other>
         let mut variables = environment.split(|byte| *byte == 0);
         variables.find_map(|variable| variable.strip_prefix(name.as_bytes())?.strip_prefix(b"="))
     };
-    if value(MARK).is_some() {
+    let path = |name: &str| value(name).map(|path| Path::new(OsStr::from_bytes(path)));
+    let (user_id, _) = users(proc, pid).ok()??;
+    let other = |pipe: &Path, whose| Some(Other { pid, user_id, pipe: pipe.to_owned(), whose });
+    let Some(pipe) = path(MARK) else {
+        return other(path("CUDA_MPS_PIPE_DIRECTORY").unwrap_or(Path::new(PIPES)), Whose::Site);
+    };
+    let folder = pipe.parent()?;
+    let known = DaemonRecord::of(folder);
+    let process = Process { pid, start: found.start };
+    // A directory that the ledger doesn't know is none that an epilog looks into.
+    let is_known = folder.parent().is_some_and(|above| folders.iter().any(|known| known == above));
+    let daemon: Daemon = folder.file_name()?.to_str()?.parse().ok()?;
+    let ends = known.starting || (is_known && known.processes.contains(&process)) || daemon.on == TRIED;
+    if ends || found.session != pid {
         return None;
     }
-    let pipe =
-        value("CUDA_MPS_PIPE_DIRECTORY").map_or(Path::new(PIPES), |path| Path::new(OsStr::from_bytes(path)));
-    let (user_id, _) = users(proc, pid).ok()??;
-    Some(Other { pid, user_id, pipe: pipe.to_owned() })
+    let is_served = |Running { user, place, .. }: Running| {
+        let is_its = match daemon.serves {
+            Serves::User(user_id) => user == user_id,
+            Serves::All => user != 0,
+        };
+        is_its && matches!(place, Place::Job(_) | Place::Untold)
+    };
+    let used = all.iter().any(|pid| is_served(finder.process(*pid, u64::MAX)));
+    other(pipe, Whose::Forgotten { used })
 }
 
 /// Without an option it only talks to a daemon.
@@ -113,8 +157,55 @@ mod tests {
         }
         fs::create_dir(dir.path().join("17")).unwrap();
         fs::create_dir(dir.path().join("sys")).unwrap();
-        let other = |pid, user_id, pipe: &str| Other { pid, user_id, pipe: pipe.into() };
-        assert_eq!(others(dir.path()), [other(10, 0, "/run/site-mps"), other(11, 2001, PIPES)]);
-        assert_eq!(others(Path::new("/no/such/folder")), []);
+        let other = |pid, user_id, pipe: &str| Other { pid, user_id, pipe: pipe.into(), whose: Whose::Site };
+        let mut found = others(dir.path(), &Ledger::at(dir.path()));
+        found.retain(|other| other.whose == Whose::Site);
+        assert_eq!(found, [other(10, 0, "/run/site-mps"), other(11, 2001, PIPES)]);
+        assert_eq!(others(Path::new("/no/such/folder"), &Ledger::at(dir.path())), []);
+    }
+
+    #[test]
+    fn daemons_whose_record_was_removed_are_found_and_who_may_use_them() {
+        let (dir, mps) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let daemon = "/usr/bin/nvidia-cuda-mps-control -d";
+        let pipe = |name: &str| mps.path().join(name).join("pipe");
+        for (pid, user, name) in [
+            (10, 2001, "0.2001"),
+            (11, 2002, "0.2002"),
+            (12, 2002, "1.2002"),
+            (13, 2001, "no-daemon"),
+            (14, 0, "2.all"),
+        ] {
+            let mark = format!("{MARK}={}", pipe(name).display());
+            make(dir.path(), pid, user, daemon, &mark, "0::/slurmd.service\n");
+        }
+        let (_ledger, ledger) = crate::fake::ledger();
+        ledger.note_daemon_folder(mps.path(), crate::fake::SOON).unwrap();
+        let found = || -> Vec<(u32, bool)> {
+            let used = |other: Other| match other.whose {
+                Whose::Forgotten { used } => (other.pid, used),
+                Whose::Site => panic!("{other:?}"),
+            };
+            others(dir.path(), &ledger).into_iter().map(used).collect()
+        };
+        assert_eq!(found(), [(10, false), (11, false), (12, false), (14, false)]);
+        // In the directory's record; in that of a later process with its number; while it starts.
+        for (name, record) in
+            [("0.2001", "process=10 10"), ("0.2002", "process=11 9"), ("1.2002", "starting=yes")]
+        {
+            fs::create_dir(mps.path().join(name)).unwrap();
+            let text = format!("gpushare-mps 1\n{record}\nend\n");
+            fs::write(mps.path().join(name).join("state"), text).unwrap();
+        }
+        assert_eq!(found(), [(11, false), (14, false)]);
+        let in_job = "0::/system.slice/n1_slurmstepd.scope/job_7/step_batch/user/task_0\n";
+        make(dir.path(), 20, 0, "slurmstepd: [7.batch]", "", in_job);
+        assert_eq!(found(), [(11, false), (14, false)]);
+        make(dir.path(), 21, 2001, "python train.py", "", in_job);
+        assert_eq!(found(), [(11, false), (14, true)]);
+        make(dir.path(), 22, 2002, "python train.py", "", in_job);
+        assert_eq!(found(), [(11, true), (14, true)]);
+        fs::remove_dir_all(&ledger.dir).unwrap();
+        assert_eq!(found(), [(10, true), (11, true), (14, true)], "no epilog knows of the directory");
     }
 }

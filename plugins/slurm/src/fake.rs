@@ -4,7 +4,7 @@
 use std::ffi::{c_char, c_int, c_void};
 use std::mem::MaybeUninit;
 
-use slurm_sys::{job_desc_msg_t, slurm_conf_t};
+use slurm_sys::{job_desc_msg_t, job_info_msg_t, slurm_conf_t};
 
 #[unsafe(no_mangle)]
 static mut slurm_conf: MaybeUninit<slurm_conf_t> = MaybeUninit::zeroed();
@@ -56,4 +56,23 @@ unsafe extern "C" fn slurm_init_job_desc_msg(job: *mut job_desc_msg_t) {
     unset!(slurm_sys::UNSET_U16: cpus_per_task requeue shared);
     unset!(slurm_sys::UNSET_U32: num_tasks min_nodes max_nodes min_cpus max_cpus time_limit priority nice user_id);
     unset!(slurm_sys::UNSET_U64: pn_min_memory);
+}
+
+/// Frees a message of one job, with the texts that tests give it.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn slurm_free_job_info_msg(message: *mut job_info_msg_t) {
+    // SAFETY: a message in a box, not used afterwards.
+    let message = unsafe { Box::from_raw(message) };
+    // SAFETY: the same of its job.
+    let mut job = unsafe { Box::from_raw(message.job_array) };
+    for place in [&raw mut job.qos, &raw mut job.tres_req_str] {
+        // SAFETY: the address of a pointer to memory of `calloc`.
+        unsafe { slurm_xfree(place.cast()) };
+    }
+}
+
+/// No test has a copy of a job.
+#[unsafe(no_mangle)]
+extern "C" fn slurm_free_job_desc_msg(_job: *mut job_desc_msg_t) {
+    unreachable!()
 }

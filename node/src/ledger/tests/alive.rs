@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::proc::start_time;
+use std::time::SystemTime;
 
 const NOW: u64 = 1_700_000_100;
 const GRACE: Duration = Duration::from_secs(60);
@@ -105,16 +106,44 @@ fn only_jobs_that_are_over_by_every_sign_are_dropped() {
 fn what_says_that_a_job_has_no_gpu_goes_after_an_hour_without_a_step() {
     let machine = Machine::new();
     machine.process(100, "slurmstepd", 7, b"slurmstepd: [1.batch]\0");
+    let written = |id: u32, at: u64| {
+        let path = machine.dir.path().join(format!("gpushare/jobs/{id}"));
+        let then = SystemTime::UNIX_EPOCH + Duration::from_secs(at);
+        fs::File::options().write(true).open(path).unwrap().set_modified(then).unwrap();
+    };
+    let key = |id| JobKey { id, restart: 0 };
     let locked = machine.ledger.lock(SOON).unwrap();
-    let without = |id, since| Entry { since, ..Entry::without_gpus(JobKey { id, restart: 0 }, 2001) };
-    for entry in [without(1, 0), without(2, NOW - 3599), without(3, NOW - 3600)] {
-        locked.record(&entry).unwrap();
+    for (id, at) in [(1, 0), (2, NOW - 3599), (3, NOW - 3600), (4, NOW + 1)] {
+        locked.record(&Entry::without_gpus(key(id), 2001)).unwrap();
+        written(id, at);
     }
-    locked.fail(JobKey { id: 4, restart: 0 }, 2001, "its steps say why").unwrap();
+    for (id, at) in [(5, NOW - 3599), (6, NOW - 3600), (7, NOW - 3600)] {
+        locked.fail(key(id), 2001, "its steps say why").unwrap();
+        // As on a full disk.
+        let _ = (id == 7).then(|| fs::write(machine.dir.path().join("gpushare/jobs/7"), "").unwrap());
+        written(id, at);
+    }
     drop(locked);
     assert!(machine.reconcile().is_empty(), "no share is taken back");
-    let left = [1, 2, 3, 4].map(|id| machine.ledger.knows(id));
-    assert_eq!(left, [true, true, false, true]);
+    let left: Vec<u32> = (1..=7).filter(|id| machine.ledger.knows(*id)).collect();
+    assert_eq!(left, [1, 2, 5]);
+}
+
+/// A clock that was wrong at boot must not keep GPUs until it is as late again.
+#[test]
+fn an_entry_from_before_the_clock_was_set_back_is_dropped() {
+    let machine = Machine::new();
+    let locked = machine.ledger.lock(SOON).unwrap();
+    for (id, since) in [(3, NOW + 59), (4, NOW + 60), (5, NOW + 3600)] {
+        locked.record(&Entry { since, ..entry(id, 0) }).unwrap();
+    }
+    drop(locked);
+    for id in [3, 4, 5] {
+        machine.witness(id, 0, 300, 7);
+    }
+    let mut dropped = machine.reconcile();
+    dropped.sort_unstable();
+    assert_eq!(dropped, [4, 5]);
 }
 
 #[test]
@@ -143,10 +172,15 @@ fn a_prolog_inside_the_job_notes_the_slurmstepd_that_runs_it() {
     machine.process(50, "slurmstepd", 1, b"slurmstepd: [7.batch]\0");
     machine.child(50, 51, "slurmd", 9, b"slurmd\0");
     machine.child(51, 52, "gpushare-prolog", 10, b"gpushare-prolog\0");
+    // It manages the job's steps.
+    machine.child(20, 70, "slurmstepd", 11, b"slurmstepd: [7.extern stepmgr]\0");
+    machine.child(70, 71, "gpushare-prolog", 12, b"gpushare-prolog\0");
     machine.child(60, 60, "its own parent", 10, b"slurmstepd: [7.extern]\0");
     for (pid, job, expected) in [
         (31, 7, Some(Witness { pid: 30, start: 3 })),
         (33, 7, Some(Witness { pid: 30, start: 3 })),
+        (71, 7, Some(Witness { pid: 70, start: 11 })),
+        (71, 77, None),
         (33, 77, None),
         (33, 1, None),
         (40, 7, None),

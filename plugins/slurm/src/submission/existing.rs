@@ -260,3 +260,6 @@ impl Known {
         self.settled.as_ref().is_some_and(|settled| *settled == update.said())
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -124,6 +124,11 @@ impl Unpacked {
         packed::unpacked(packed::JOB, packed).map(|message| Unpacked(message.cast()))
     }
 
+    #[cfg(test)]
+    pub(super) fn at(message: NonNull<slurm_sys::job_info_msg_t>) -> Unpacked {
+        Unpacked(message)
+    }
+
     pub(super) fn job(&self) -> Option<&job_info> {
         // SAFETY: what the library made of a message of this kind.
         let first = unsafe { (*self.0.as_ptr()).job_array };
