@@ -356,7 +356,8 @@ fn collision(config: &NodeConfig, own: &[Gpu], state: &Occupancy) -> Result<Opti
     let hit = state.holders(own, false);
     match config.on_collision {
         _ if hit.is_empty() => Ok(None),
-        // If Slurm chooses, it keeps shares and whole GPUs apart: those jobs are over, or did not request shares.
+        // If Slurm chooses, it keeps shares and whole GPUs apart: those jobs are over, or did not request shares. Not
+        // before 23.11.5 (docs/dev/slurm-faults.md).
         _ if config.placement == Placement::Follow => Ok(Some(Notice::Collision(hit))),
         OnCollision::Run => Ok(Some(Notice::Collision(hit))),
         OnCollision::Fail => Err(PlaceError::Collision(hit)),

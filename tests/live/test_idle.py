@@ -112,6 +112,11 @@ def test_what_can_not_be_requeued_is_cancelled_and_each_task_ends_alone(node):
     )
     using = next(task for task in tasks if task != array)
     says(node, using)
+    # Their users can stop them, and let them go on themselves: they keep their GPUs.
+    handles = dict(line.split() for line in node.ok(["squeue", "-h", "-r", "-o%A %i"]).splitlines())
+    for job in (never, array):
+        node.ok(["scancel", "--signal=STOP", handles[job]], "alice")
+        node.wait(lambda: f"{job} STOPPED" in node.ok(["squeue", "-h", "-r", "-o%A %T"]), f"the signal for {job}")
     for _ in range(LOOKS):
         _, jobs, _ = look(node)
     assert {job: one["done"] for job, one in jobs.items()} == {never: "cancelled", array: "requeued"}, jobs

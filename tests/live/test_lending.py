@@ -188,6 +188,35 @@ def test_what_gives_way_late_is_warned_of(lending):
         lending.run("scontrol delete PartitionName=side; sacctmgr -i delete qos part")
 
 
+def test_what_costs_jobs_their_work_is_said_before(lending):
+    """A borrower's, where Slurm requeues no job by itself, and an owner's, whose group's jobs preempt each other."""
+    restart = "/lab/service restart slurmctld"
+    lending.ok("cp /etc/slurm/extra.conf /lab/out/; sed -i 's/^PreemptMode=.*/PreemptMode=REQUEUE,WITHIN/;"
+               f"s/^JobRequeue=.*/JobRequeue=0/' /etc/slurm/extra.conf; {restart}", timeout=90)
+    try:
+        warned = qos(lending, "plan")
+        assert warned.returncode == 0 and warned.stderr.count("\n") == 2, warned
+        for expected in ("preempted batch jobs of QOS 'qos_x_burst' and 3 more end unless they ask for --requeue",
+                         "PreemptMode has WITHIN: jobs of QOS 'qos_x' and 2 more end each other without notice"):
+            assert expected in warned.stderr, warned
+        lost = borrow(lending, 8)
+        owner = lending.sbatch(*Y, "--gres=gpu:a40:2", script="sleep 300")
+        lending.wait_state(owner, "RUNNING")
+        assert lending.state(lost) == "PREEMPTED"
+        lending.cancel_all()
+        first = lending.sbatch(*Y, "--gres=gpu:a40:1", "-c64", "--nice=100", script="sleep 300")
+        lending.wait_state(first, "RUNNING")
+        lending.wait_state(lending.sbatch(*Y, "--gres=gpu:a40:1", "-c64", script="sleep 300"), "RUNNING")
+        assert lending.state(first) == "PREEMPTED", "although it was within the quota"
+        text = TEXT.replace("=normal G", "=normal Requeue=yes G")
+        text = text.replace("Preempt=normal B", "GraceTime=4 Preempt=normal B") + "QOS=qos_*_burst Requeue=yes\n"
+        write(lending, text)
+        assert not qos(lending, "plan").stderr
+    finally:
+        lending.cancel_all()
+        lending.ok(f"cp /lab/out/extra.conf /etc/slurm/; {restart}", timeout=90)
+
+
 def test_a_heterogeneous_job_gives_way_with_all_its_components_or_guard_reports_it(lending):
     """Slurm preempts none of them if one may not be preempted."""
     def both(*second):

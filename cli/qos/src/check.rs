@@ -4,7 +4,7 @@
 //! warning doesn't. It is only a warning if QOSes' GPUs of one type add up to more than the cluster has: some sites
 //! oversell on purpose.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use gpushare_slurm_text as slurm_text;
 
@@ -34,8 +34,12 @@ pub struct Cluster {
     pub cuts_lists: bool,
     /// Whether QOSes preempt others: `PreemptType` and `PreemptMode`.
     pub preempts: bool,
-    /// Whether jobs of QOSes without a `PreemptMode` are suspended.
-    pub suspends: bool,
+    /// `PreemptMode`: what happens to preempted jobs of QOSes that have none, in lowercase.
+    pub modes: BTreeSet<String>,
+    /// Whether preempted batch jobs end for good unless they ask for a requeue: `JobRequeue=0`.
+    pub ends_preempted: bool,
+    /// Whether Slurm overlooks shares when it chooses whom to preempt on a node: before 25.05, if a node has both.
+    pub overlooks_shares: bool,
     /// `PreemptExemptTime` of QOSes that have none, in seconds.
     pub exempt: u64,
     /// Whether jobs above a priority don't give way: `min_exempt_priority` of `PreemptParameters`.
@@ -86,8 +90,12 @@ impl Cluster {
         let exempts_above = settings.get("PreemptParameters").contains("min_exempt_priority=");
         let name = value("ClusterName")?.to_owned();
         let all = Cluster { name, tracked, gpus, one_level, cuts_lists, preempts, ..Cluster::default() };
-        let suspends = settings.has("PreemptMode", "SUSPEND");
-        Ok(Cluster { exempt, exempts_above, suspends, ..all })
+        let modes = settings.list("PreemptMode").iter().map(|mode| mode.to_ascii_lowercase()).collect();
+        let ends_preempted = settings.get("JobRequeue") == "0";
+        let has_both =
+            |node: &slurm_text::Node| node.has("gpu") && ["mps", "shard"].iter().any(|name| node.has(name));
+        let overlooks_shares = version.is_some() && version < from(25, 5, None) && nodes.iter().any(has_both);
+        Ok(Cluster { exempt, exempts_above, modes, ends_preempted, overlooks_shares, ..all })
     }
 
     /// How many GPUs of a type there are. Case matters: users will write the type as in the file, and Slurm finds nodes

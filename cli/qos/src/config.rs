@@ -117,6 +117,7 @@ impl Draft {
         self.database.qoses = lending::pairs(self.database.qoses);
         for qos in &mut self.database.qoses {
             qos.unruled = lending::unruled(qos, policy);
+            qos.requeues = policy.of_qos(qos.name.as_bytes(), |record| record.requeue) == Some(true);
             qos.keeps_to_its_types = keeps_to_its_types(policy, qos.name.as_bytes());
         }
         self.database

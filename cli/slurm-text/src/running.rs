@@ -30,11 +30,14 @@ pub fn question(id: u32) -> (&'static str, Vec<String>) {
     (program, arguments)
 }
 
+/// What squeue calls a job that runs. Its user brings about the last two by signals: `scancel --signal=STOP`.
+const RUNS: [&str; 3] = ["RUNNING", "SIGNALING", "STOPPED"];
+
 /// Reads the answer; `None` if the job is suspended, or does anything else than run. There may be several lines: the
 /// number of an array is also that of one of its tasks.
 pub fn read(output: &str, id: u32) -> Option<Running> {
     let running = |line: &str| {
-        let job = Job::read(line).filter(|job| job.id == id && job.state_word == "RUNNING")?;
+        let job = Job::read(line).filter(|job| job.id == id && RUNS.contains(&job.state_word.as_str()))?;
         let mut last = line.trim_end().strip_suffix('|')?.rsplit('|').map(str::trim);
         let (is_batch, nodes) = (last.next()? != "0", last.next()?.to_owned());
         Some(Running { job, restarts: last.next()?.parse().ok()?, nodes, is_batch })
@@ -66,6 +69,8 @@ mod tests {
             (line(12, "12", "RUNNING", "1"), true),
             (waiting.clone() + &line(12, "12_3", "RUNNING", "1"), true),
             (line(13, "12_3", "RUNNING", "1"), false),
+            (line(12, "12", "SIGNALING", "1"), true),
+            (line(12, "12", "STOPPED", "1"), true),
             (line(12, "12", "SUSPENDED", "1"), false),
             (line(12, "12", "COMPLETING", "1"), false),
             (waiting, false),

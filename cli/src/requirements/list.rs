@@ -141,12 +141,8 @@ fn preemption(config: &Config, slurm: &Slurm) -> Vec<Requirement> {
         Requirement::slurm("PreemptType", Must::Be("preempt/qos"), "no QOS preempts another"),
         Requirement::slurm("PreemptMode", mode, why),
     ];
-    // A rule for submission may set --requeue for its jobs.
-    let said_for = |managed: &ManagedQos| {
-        config.policy.of_qos(managed.name.as_bytes(), |record| record.requeue) == Some(true)
-    };
     let requeues =
-        config.qoses.iter().any(|managed| is_preempted_by(managed, "requeue") && !said_for(managed));
+        config.qoses.iter().any(|managed| is_preempted_by(managed, "requeue") && !managed.requeues);
     if requeues {
         requirements.push(Requirement::slurm(
             "JobRequeue",

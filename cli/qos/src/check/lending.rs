@@ -1,5 +1,7 @@
 //! What would keep a group from getting its GPUs back from borrowers: an error if it would always, otherwise a warning.
 
+use std::collections::BTreeSet;
+
 use gpushare_slurm_text::Partition;
 
 use super::Cluster;
@@ -10,6 +12,8 @@ use crate::config::{ManagedQos, Members};
 use crate::state::{Actual, Qos};
 
 const SUDDEN: &str = "with BurstGraceTime=0, borrowers have only slurm.conf's KillWait to end";
+const SHARES: &str = "before Slurm 25.05, on nodes with whole GPUs and shares, an owner's job may preempt jobs that hold \
+                      no GPU it needs, one after another; keep shares on nodes of their own";
 const ABOVE: &str =
     "borrowers' jobs above min_exempt_priority (PreemptParameters in slurm.conf) keep GPUs until they end";
 
@@ -29,6 +33,9 @@ impl<'q> Lenders<'q> {
     /// What is wrong with a record: whether it is an error, and the text.
     pub(super) fn findings(&self, managed: &ManagedQos, cluster: &Cluster) -> Vec<(bool, String)> {
         let mut found = self.of_second(managed);
+        let preempts_any = !names(&managed.settings, "Preempt").is_empty();
+        found.extend((cluster.overlooks_shares && preempts_any).then(|| (false, SHARES.to_owned())));
+        found.extend(self.ended(managed, cluster).map(|text| (false, text)));
         if managed.burst.is_some() && !cluster.preempts {
             let text = "Burst needs PreemptType=preempt/qos in slurm.conf and a PreemptMode other than OFF; 'gpushare \
                         conf slurm' prints the lines";
@@ -45,8 +52,9 @@ impl<'q> Lenders<'q> {
         ];
         found.extend(odd.into_iter().filter(|(is, _)| *is).map(|(_, text)| (false, text.to_owned())));
         if !owns(managed) {
-            let text = locked_out(&format!("QOS '{}'", managed.name));
-            found.extend(self.is_locked_out(&managed.name, &managed.settings).then_some((true, text)));
+            let (name, of) = (&managed.name, &managed.settings);
+            let text = || self.locked_out(&format!("QOS '{name}'"), self.is_quota_of_shares(name, of));
+            found.extend(self.is_locked_out(name, of).then(|| (true, text())));
             return found;
         }
         if managed.is_last {
@@ -58,9 +66,11 @@ impl<'q> Lenders<'q> {
             let text = format!("with Burst, Preempt can't name '{}', which has GPUs of its own", other.name);
             found.push((true, text));
         }
+        found.extend(self.within(cluster).map(|text| (false, text)));
         found.extend(self.late(managed, cluster).map(|text| (false, text)));
         let found_there = self.of_database(cluster).filter(|(name, of)| self.is_locked_out(name, of));
-        found.extend(several(found_there.map(|(name, _)| name)).map(|them| (false, locked_out(&them))));
+        let there = several(found_there.map(|(name, _)| name));
+        found.extend(there.map(|them| (false, self.locked_out(&them, false))));
         let keep = several(self.others(managed, cluster).filter(|name| !gives_way(name)));
         let text = |them| {
             format!("jobs of {them} may keep its GPUs until they end; name in Preempt what must give way")
@@ -113,14 +123,49 @@ impl<'q> Lenders<'q> {
         names(&owner.settings, "Preempt").iter().filter_map(|name| {
             let modes = names(self.settings(name)?, "PreemptMode");
             let is_clusters = modes.is_empty() || modes.contains("cluster");
-            let why = match is_clusters && cluster.suspends {
-                true => "PreemptMode=SUSPEND in slurm.conf",
-                false if modes.contains("suspend") => "PreemptMode=suspend",
-                false if self.is_exempt(name, cluster.exempt) => "PreemptExemptTime",
-                false => return None,
+            let until = "until they end";
+            let (until, why) = match is_clusters {
+                true if cluster.modes.contains("suspend") => {
+                    ("for a time", "PreemptMode=SUSPEND in slurm.conf")
+                }
+                false if modes.contains("suspend") => ("for a time", "PreemptMode=suspend"),
+                // Without a third word, Slurm does nothing to the job.
+                false if modes.iter().all(|mode| mode == "within") => (until, "PreemptMode=within alone"),
+                false if modes.iter().all(|mode| mode == "gang") => (until, "PreemptMode=gang alone"),
+                _ if self.is_exempt(name, cluster.exempt) => ("for a time", "PreemptExemptTime"),
+                _ => return None,
             };
-            Some(format!("jobs of QOS '{name}' keep its GPUs for a time, because of {why}"))
+            Some(format!("jobs of QOS '{name}' keep its GPUs {until}, because of {why}"))
         })
+    }
+
+    /// Which owners' jobs lose their work to jobs of their own QOS.
+    fn within(&self, cluster: &Cluster) -> Option<String> {
+        let preempt_each_other = |owner: &&ManagedQos| {
+            let is_within = |modes: &BTreeSet<String>| modes.contains("within");
+            let is_sudden = !matches!(owner.settings.get("GraceTime"), Some(Value::Time(1..)));
+            let of_qos = names(&owner.settings, "PreemptMode");
+            owns(owner) && is_sudden && (is_within(&cluster.modes) || is_within(of_qos))
+        };
+        let them = several(self.qoses.iter().filter(preempt_each_other).map(|owner| owner.name.as_str()))?;
+        Some(format!(
+            "PreemptMode has WITHIN: jobs of {them} end each other without notice; remove it, or set GraceTime"
+        ))
+    }
+
+    /// Whose jobs end when they are preempted, although their QOS says that they are requeued.
+    fn ended(&self, managed: &ManagedQos, cluster: &Cluster) -> Option<String> {
+        let is_ended = |one: &ManagedQos| {
+            cluster.ends_preempted && !one.requeues && names(&one.settings, "PreemptMode").contains("requeue")
+        };
+        let them = || several(self.qoses.iter().filter(|one| is_ended(one)).map(|one| one.name.as_str()));
+        let text = |them| {
+            format!(
+                "slurm.conf has JobRequeue=0, so preempted batch jobs of {them} end unless they ask for --requeue; set \
+                 JobRequeue=1, or Requeue=yes for these QOSes"
+            )
+        };
+        is_ended(managed).then(them).flatten().map(text)
     }
 
     /// Whether jobs of a QOS are exempt from preemption for a time.
@@ -144,22 +189,49 @@ impl<'q> Lenders<'q> {
 
     /// Whether a QOS has a quota of a type that groups lend, but can't get its GPUs back.
     fn is_locked_out(&self, name: &str, settings: &Settings) -> bool {
-        let mut seconds = self.qoses.iter().filter(|other| other.burst_of.is_some());
-        self.is_quota(name, settings) && !seconds.all(|second| preempts(settings, &second.name))
+        self.is_quota(name, settings) && !self.seconds().all(|second| preempts(settings, &second.name))
     }
 
-    /// Whether the limits of a QOS are a quota of such a type, although the QOS has no `GPUs`.
+    /// Whether the limits of a QOS are a quota of such a type, or of shares of GPUs, although the QOS has no `GPUs`.
     fn is_quota(&self, name: &str, settings: &Settings) -> bool {
-        let seconds = || self.qoses.iter().filter(|other| other.burst_of.is_some());
         let is_lent = |tres: &str| {
             let is_type = |(of, _): &(String, u64)| tres.eq_ignore_ascii_case(&format!("{TYPE}{of}"));
-            seconds().any(|second| second.gpus.iter().any(is_type))
+            self.seconds().any(|second| second.gpus.iter().any(is_type))
         };
         let mut quota = limits(settings, "GrpTRES").iter();
         let has_quota = quota.any(|(tres, number)| *number > 0 && is_lent(tres));
         let gives_way = || self.qoses.iter().any(|other| owns(other) && preempts(&other.settings, name));
-        let is_second = seconds().any(|second| second.name == name);
-        has_quota && !is_second && self.is_used(name) && !gives_way()
+        let is_second = self.seconds().any(|second| second.name == name);
+        let is_any = has_quota || self.is_quota_of_shares(name, settings);
+        is_any && !is_second && self.is_used(name) && !gives_way()
+    }
+
+    /// Whether a record gives accounts a number of shares. For everybody it is a limit, no group's quota.
+    fn is_quota_of_shares(&self, name: &str, settings: &Settings) -> bool {
+        let is_borrowed = |tres: &str| {
+            tres.split(':').next().is_some_and(|name| ["gres/mps", "gres/shard"].contains(&name))
+                || self.seconds().any(|second| limits(&second.settings, "GrpTRES").contains_key(tres))
+        };
+        let is_share =
+            |tres: &str| tres.starts_with("gres/") && tres != "gres/gpu" && !tres.starts_with(TYPE);
+        let mut quota = limits(settings, "GrpTRES").iter();
+        let is_groups = |one: &ManagedQos| one.name == name && one.members.accounts().next().is_some();
+        self.qoses.iter().any(is_groups)
+            && quota.any(|(tres, number)| *number > 0 && is_share(tres) && is_borrowed(tres))
+    }
+
+    fn seconds(&self) -> impl Iterator<Item = &'q ManagedQos> {
+        self.qoses.iter().filter(|other| other.burst_of.is_some())
+    }
+
+    /// What is said of QOSes that can't get GPUs back. A quota of shares has no other way to say so than Slurm's.
+    fn locked_out(&self, them: &str, of_shares: bool) -> String {
+        let seconds = several(self.seconds().map(|second| second.name.as_str())).unwrap_or_default();
+        let way = match of_shares {
+            true => format!("name {seconds} in Preempt, with a Priority"),
+            false => "write the quota as GPUs".to_owned(),
+        };
+        format!("with Burst, {them} can't get GPUs back from borrowers; {way}, or let owners preempt it")
     }
 
     /// Whether jobs may have the QOS. Partitions may name others.
@@ -198,12 +270,6 @@ fn several<'n>(mut names: impl Iterator<Item = &'n str>) -> Option<String> {
     let more = names.count();
     let more = if more > 0 { format!(" and {more} more") } else { String::new() };
     Some(format!("QOS '{first}'{more}"))
-}
-
-fn locked_out(them: &str) -> String {
-    format!(
-        "with Burst, {them} can't get GPUs back from borrowers; write the quota as GPUs, or let owners preempt it"
-    )
 }
 
 /// Whether a QOS's limits allow none of an owner's types.

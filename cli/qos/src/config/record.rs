@@ -38,6 +38,8 @@ pub struct ManagedQos {
     pub is_last: bool,
     /// Rules that hold for the group's QOS, but not for the one for what it borrows.
     pub unruled: Vec<&'static str>,
+    /// Whether its batch jobs ask for a requeue (`Requeue=yes`).
+    pub requeues: bool,
     /// The names of 2009 that the line uses.
     pub old_names: Vec<&'static OldName>,
     /// What the group may borrow.

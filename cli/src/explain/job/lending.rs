@@ -30,11 +30,12 @@ fn of(burst: &ManagedQos, row: &Row, rows: &[Row], slurm: &Snapshot) -> Result<O
     let partition = slurm.partitions()?.iter().find(|one| one.name == other.first_partition());
     let (mut known, _) = records::read(&other, slurm)?;
     known.nodes = Some(records::of_nodes(&other, slurm.nodes()?));
-    let cluster = slurm.settings()?.get("ClusterName");
+    let settings = slurm.settings()?;
+    let (cluster, is_requeued) = (settings.get("ClusterName"), settings.get("JobRequeue") != "0");
     let those = ["where", &format!("cluster={cluster}"), &format!("user={}", other.user)];
     let own = Associations::read(&slurm.ask(ASSOCIATIONS.0, &[ASSOCIATIONS.1, &those].concat())?);
     let has_room = partition.is_some_and(|partition| has_room(&other, &known, (partition, &own), rows));
-    Ok(has_room.then(|| in_words(burst, time)))
+    Ok(has_room.then(|| in_words(burst, time, is_requeued)))
 }
 
 /// The QOS that might have room, for a job that a limit of its own stops.
@@ -76,15 +77,16 @@ pub fn loans(qoses: &[ManagedQos], snapshot: &Snapshot) -> Result<Vec<Loan>, Pro
     Ok(all_loans(qoses, &usages, &check::gpus(snapshot.nodes()?)))
 }
 
-fn in_words(burst: &ManagedQos, time: Option<u64>) -> String {
+fn in_words(burst: &ManagedQos, time: Option<u64>, is_requeued: bool) -> String {
     let time = time.map(|time| format!(" --time={}", text(&Value::Time(time)))).unwrap_or_default();
     let grace = match burst.settings.get("GraceTime") {
         Some(value @ Value::Time(_)) => format!("{} later", text(value)),
         _ => "at once".to_owned(),
     };
+    let with = if is_requeued || burst.requeues { "" } else { " with --requeue" };
     format!(
         "{name} has room: --qos={name}{time} (on GPUs that groups don't use; when one needs them, the job gets \
-         SIGTERM; {grace} a batch job is requeued, others end)",
+         SIGTERM; {grace} a batch job{with} is requeued, others end)",
         name = burst.name
     )
 }
@@ -113,7 +115,16 @@ mod tests {
             ),
         ] {
             let burst = &Config::parse(text).unwrap().qoses[1];
-            assert_eq!(in_words(burst, time(burst, None)), expected);
+            assert_eq!(in_words(burst, time(burst, None), true), expected);
+        }
+        for (more, expected) in [("", true), ("\nQOS=x_burst Requeue=yes", false)] {
+            let text = format!("QOS=x Account=x GPUs=a40:4 Burst=2x{more}");
+            let said = in_words(&Config::parse(&text).unwrap().qoses[1], None, false);
+            assert_eq!(
+                said.contains(" a batch job with --requeue is requeued, others end)"),
+                expected,
+                "{said}"
+            );
         }
     }
 
