@@ -53,6 +53,8 @@ whole_nodes = clusters("whole", conf=[CASES / "whole-nodes"])
 capped = clusters("caps", conf=[CASES / "caps"])
 # Two nodes of one type and one of another, with jobs that need no process: what is counted, and what is given.
 counted = clusters("counted", conf=[CASES / "counted"])
+# Limits on a type of Slurm's own shards.
+share_types = clusters("share-types", conf=[CASES / "share-types"])
 # Shares that are asked for by their GPU memory.
 by_memory = clusters("mem", conf=[EXAMPLES / "own", CASES / "by-memory"], cgroup=either)
 # The same in a partition with three types of GPU.

@@ -18,6 +18,8 @@ pub struct Node {
     pub gres: Vec<NodeGres>,
     /// `GresUsed=`: what jobs have; only with `-d`.
     pub used: Vec<Gres>,
+    /// `CfgTRES=`: what slurmctld counts on it; only types that `Gres=` in slurm.conf names.
+    pub configured: Tres,
     /// `AllocTRES=`
     pub allocated: Tres,
     /// Its partitions.
@@ -40,6 +42,7 @@ impl Node {
             name: value(text, "NodeName")?.to_owned(),
             gres: gres::read(said("Gres")),
             used: Gres::read(said("GresUsed")),
+            configured: Tres::read(said("CfgTRES")),
             allocated: Tres::read(said("AllocTRES")),
             partitions: words(said("Partitions")),
             version: said("Version").to_owned(),

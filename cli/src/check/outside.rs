@@ -1,6 +1,6 @@
-//! Ways around the rule of types that no plugin sees, but that Slurm's own settings can close: whole-node jobs under
-//! `ForeignTypes=deny`, a partition's QOS that replaces the job's limits, and exempt jobs that leave the reason of
-//! their exemption: a reservation that ends. Pure.
+//! Ways around limits that no plugin sees, but that Slurm's own settings can close: whole-node jobs under
+//! `ForeignTypes=deny`, a partition's QOS that replaces the job's limits, types of shares that slurmctld doesn't count,
+//! and exempt jobs that leave the reason of their exemption: a reservation that ends. Pure.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,6 +17,7 @@ use crate::slurm::Slurm;
 pub fn findings(config: &Config, slurm: &Slurm) -> Vec<Finding> {
     let mut findings = whole_nodes(config, slurm);
     findings.extend(partitions(config, slurm));
+    findings.extend(uncounted(config, slurm));
     findings.extend(reservations(config, slurm));
     findings
 }
@@ -118,6 +119,43 @@ fn partitions(config: &Config, slurm: &Slurm) -> Vec<Finding> {
         }
     }
     findings
+}
+
+/// If slurm.conf names no type for a node's mps or shard, slurmd adds the types of its GPUs. Then Slurm gives requests
+/// for a type what they ask for, and tests each against limits on the type, but counts no running job there (seen with
+/// 22.05, 24.11 and 26.05).
+fn uncounted(config: &Config, slurm: &Slurm) -> Vec<Finding> {
+    let of_qoses = slurm.qoses.most.values().flat_map(BTreeMap::keys).map(String::as_str);
+    let limited: BTreeSet<&str> = of_qoses.chain(slurm.accounts.tres_of(config)).collect();
+    let tracked = slurm.settings.list("AccountingStorageTRES");
+    let mut open: BTreeMap<(&str, String), BTreeSet<String>> = BTreeMap::new();
+    for node in &slurm.nodes {
+        let counts = |tres: &str| node.configured.iter().any(|(name, _)| name.eq_ignore_ascii_case(tres));
+        for (gres, gres_type, _) in &node.gres {
+            let Some(gres_type) = gres_type.as_ref().map(|gres_type| gres_type.to_ascii_lowercase()) else {
+                continue;
+            };
+            let tres = format!("gres/{gres}:{gres_type}");
+            let is_tracked = tracked.iter().any(|name| name.eq_ignore_ascii_case(&tres));
+            let is_limited = is_tracked && limited.contains(tres.as_str());
+            if is_limited && counts(&format!("gres/{gres}")) && !counts(&tres) {
+                open.entry((gres, gres_type)).or_default().insert(node.name.clone());
+            }
+        }
+    }
+    let finding = |((gres, gres_type), nodes): ((&str, String), BTreeSet<String>)| {
+        let nodes: Vec<String> = nodes.into_iter().collect();
+        let said = format!(
+            "limits on gres/{gres}:{gres_type} don't count what runs on {}: slurm.conf names no type of {gres} there",
+            listed(&nodes)
+        );
+        let fix = format!(
+            "slurm.conf: Gres=…,{gres}:{gres_type}:N, not {gres}:N, and for nodes with several types gres.conf: Type= \
+             and File= in each {gres} line; then restart slurmd there, then slurmctld"
+        );
+        Finding::wrong("Gres", said, fix)
+    };
+    open.into_iter().map(finding).collect()
 }
 
 /// With one of these flags, jobs that a rule lets pass because of their reservation start without it: those that still

@@ -113,6 +113,39 @@ fn a_partitions_qos_that_takes_the_place_of_a_jobs_is_named() {
 }
 
 #[test]
+fn limited_types_that_slurmctld_does_not_count_are_named_with_their_nodes() {
+    let limit = |tres: &str| BTreeMap::from([(tres.to_owned(), 40)]);
+    let of = |settings: &str, nodes: &[&str], tres: &str| -> Vec<(String, Status)> {
+        let mut slurm = cluster(settings, &[]);
+        slurm.nodes = nodes.iter().filter_map(|text| slurm::Node::read(text)).collect();
+        slurm.qoses.most.insert("q".to_owned(), limit(tres));
+        found("# none", &slurm).into_iter().map(|finding| (finding.said, finding.status)).collect()
+    };
+    let counted = "AccountingStorageTRES = gres/gpu,gres/shard,gres/shard:A40";
+    let untyped = "NodeName=n1\n   Gres=gpu:A40:4,shard:A40:160\n   CfgTRES=cpu=64,gres/gpu=4,gres/shard=160";
+    let typed = "NodeName=n2 Gres=shard:A40:160 CfgTRES=mem=2000M,gres/shard=160,gres/shard:a40=160";
+    let said =
+        "limits on gres/shard:a40 don't count what runs on n1: slurm.conf names no type of shard there";
+    let fix = "slurm.conf: Gres=…,shard:a40:N, not shard:N, and for nodes with several types gres.conf: Type= and \
+               File= in each shard line; then restart slurmd there, then slurmctld";
+    let wrong = vec![(said.to_owned(), Status::Wrong(fix.into()))];
+    assert_eq!(of(counted, &[typed, untyped], "gres/shard:a40"), wrong);
+    assert_eq!(of(counted, &[typed], "gres/shard:a40"), []);
+    assert_eq!(of(counted, &[untyped], "gres/shard"), [], "no limit on the type");
+    assert_eq!(
+        of("AccountingStorageTRES = gres/shard", &[untyped], "gres/shard:a40"),
+        [],
+        "another finding's"
+    );
+    assert_eq!(of(counted, &["NodeName=n3 Gres=shard:a40:160"], "gres/shard:a40"), [], "not known");
+    let mut slurm = cluster(counted, &[]);
+    slurm.nodes = slurm::Node::read(untyped).into_iter().collect();
+    slurm.accounts.tres.insert("gres/shard:a40".to_owned());
+    assert!(matches!(found("# none", &slurm).as_slice(), [one] if one.said == said), "an account's");
+    assert_eq!(found("GovernedAccounts=off", &slurm), []);
+}
+
+#[test]
 fn an_exemption_that_outlives_its_reservation_is_wrong() {
     let mut slurm = Slurm::default();
     let lines = [

@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Limits on a type of Slurm's own shards: what slurm.conf must name so that they count; and jobs that start again at
+once (25.11)."""
+
+import pytest
+
+SHARDS = ["--qos=qos_lafferty", "--account=lab"]
+
+
+@pytest.fixture(autouse=True)
+def clean(share_types):
+    yield
+    share_types.cancel_all()
+
+
+def settled(cluster, options, count=2):
+    """The states of jobs of 8 shards, as soon as none waits for the scheduler."""
+    jobs = [cluster.sbatch(*options.split(), script="sleep 600") for _ in range(count)]
+    look = lambda: [cluster.fields(job) for job in jobs]
+    done = lambda: all(one["JobState"] == "RUNNING" or "Grp" in one["Reason"] for one in look())
+    cluster.wait(done, "the scheduler")
+    return [one["JobState"] for one in look()]
+
+
+def test_types_of_shards_count_only_where_slurm_conf_names_them(share_types):
+    """Slurm gives the node's shards a type, and counts what runs without it."""
+    for limit in SHARDS:
+        assert settled(share_types, f"{limit} --gres=shard:a40:8") == ["RUNNING", "RUNNING"], "the limit is 8"
+        share_types.cancel_all()
+    [found] = share_types.findings("Gres")
+    assert found["status"] == "wrong" and "limits on gres/shard:a40 don't count" in found["said"], found
+    assert "Gres=…,shard:a40:N, not shard:N" in found["fix"], found
+    share_types.ok("sed -i 's/,shard:32/,shard:a40:32/' /etc/slurm/nodes.conf;"
+                   "/lab/service restart slurmd && /lab/service restart slurmctld", timeout=90)
+    for limit in SHARDS:
+        assert sorted(settled(share_types, f"{limit} --gres=shard:a40:8")) == ["PENDING", "RUNNING"], limit
+        share_types.cancel_all()
+    assert share_types.findings("Gres") == []
+
+
+def test_a_job_that_starts_again_at_once_stays_within_its_limit(share_types, record_property):
+    """It comes before all others after a failed epilog, and its GPUs are counted again."""
+    again = "--requeue=expedite --qos=qos_lafferty --gres=gpu:a40:2".split()
+    if not share_types.newer_than("25.11"):
+        assert share_types.run(["sbatch", *again, "--wrap", "true"], "alice").returncode
+        record_property("not applicable", "25.11 and newer have it")
+        return
+    share_types.write("/etc/slurm/fails", "#!/bin/sh\nexit 1\n", 755)
+    share_types.ok("echo Epilog=/etc/slurm/fails >>/etc/slurm/extra.conf && scontrol reconfigure")
+    try:
+        first = share_types.sbatch(*again, script='[ "$SLURM_RESTART_COUNT" ] && sleep 600; exit 1')
+        other = share_types.sbatch("--qos=qos_lafferty", "--gres=gpu:a40:1", script="sleep 600")
+        share_types.wait(lambda: "EXPEDITING" in share_types.fields(first)["JobState"], "the failed epilog")
+        share_types.ok("sed -i '$d' /etc/slurm/extra.conf && scontrol reconfigure")
+        share_types.ok("scontrol update nodename=ALL state=resume")
+        share_types.wait_state(first, "RUNNING")
+        assert share_types.fields(first)["Restarts"] == "1"
+        share_types.wait(lambda: "Grp" in share_types.fields(other)["Reason"], "the limit")
+        assert share_types.fields(first)["AllocTRES"].endswith("gres/gpu:a40=2")
+        moved = share_types.run(f"scontrol update job={first} TresPerNode=gres/gpu:a40:4", "alice")
+        assert moved.returncode, "it is running"
+    finally:
+        share_types.run("sed -i '/^Epilog=.etc.slurm.fails/d' /etc/slurm/extra.conf && scontrol reconfigure")
