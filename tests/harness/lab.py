@@ -259,8 +259,8 @@ class Cluster:
         """What is in it now, for the report of a failed test."""
         try:
             lines = self.run(DESCRIBE).stdout.splitlines()
-        except subprocess.TimeoutExpired as late:
-            lines = [str(late)]
+        except (subprocess.TimeoutExpired, OSError, IndexError) as why:
+            lines = [str(why)]  # it hangs, or has ended
         return "\n".join(line[:160] for line in lines[:75])
 
     def findings(self, about, *words, node=None):

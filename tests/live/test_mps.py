@@ -252,6 +252,8 @@ def test_a_daemon_outlives_slurmd_and_serves_the_next_job(node):
 
 def test_daemons_whose_record_was_removed_are_named_with_what_ends_them(node):
     """Somebody has emptied /run/gpushare: no epilog knows of the daemons, and jobs that run may still use them."""
+    if node.run("command -v pkill").returncode:
+        pytest.skip("what it tells to run isn't in the root of this release")
     up = "echo up; sleep 60"
     kept, _, alices = start(node, HALF, script=up)
     job, _, bobs = start(node, HALF, user="bob", script=up)

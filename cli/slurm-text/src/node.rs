@@ -18,7 +18,7 @@ pub struct Node {
     pub gres: Vec<NodeGres>,
     /// `GresUsed=`: what jobs have; only with `-d`.
     pub used: Vec<Gres>,
-    /// `CfgTRES=`: what slurmctld counts on it; only types that `Gres=` in slurm.conf names.
+    /// `CfgTRES=`: of types without capitals, those that `Gres=` in slurm.conf names.
     pub configured: Tres,
     /// `AllocTRES=`
     pub allocated: Tres,

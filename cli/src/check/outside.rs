@@ -128,22 +128,22 @@ fn uncounted(config: &Config, slurm: &Slurm) -> Vec<Finding> {
     let of_qoses = slurm.qoses.most.values().flat_map(BTreeMap::keys).map(String::as_str);
     let limited: BTreeSet<&str> = of_qoses.chain(slurm.accounts.tres_of(config)).collect();
     let tracked = slurm.settings.list("AccountingStorageTRES");
-    let mut open: BTreeMap<(&str, String), BTreeSet<String>> = BTreeMap::new();
+    let mut open: BTreeMap<(&str, &str), BTreeSet<String>> = BTreeMap::new();
     for node in &slurm.nodes {
         let counts = |tres: &str| node.configured.iter().any(|(name, _)| name.eq_ignore_ascii_case(tres));
         for (gres, gres_type, _) in &node.gres {
-            let Some(gres_type) = gres_type.as_ref().map(|gres_type| gres_type.to_ascii_lowercase()) else {
-                continue;
-            };
+            // CfgTRES lacks types with capitals, and types of gpu, also where Slurm counts what runs.
+            let lower = |name: &&String| gres != "gpu" && **name == name.to_ascii_lowercase();
+            let Some(gres_type) = gres_type.as_ref().filter(lower) else { continue };
             let tres = format!("gres/{gres}:{gres_type}");
             let is_tracked = tracked.iter().any(|name| name.eq_ignore_ascii_case(&tres));
             let is_limited = is_tracked && limited.contains(tres.as_str());
             if is_limited && counts(&format!("gres/{gres}")) && !counts(&tres) {
-                open.entry((gres, gres_type)).or_default().insert(node.name.clone());
+                open.entry((gres.as_str(), gres_type.as_str())).or_default().insert(node.name.clone());
             }
         }
     }
-    let finding = |((gres, gres_type), nodes): ((&str, String), BTreeSet<String>)| {
+    let finding = |((gres, gres_type), nodes): ((&str, &str), BTreeSet<String>)| {
         let nodes: Vec<String> = nodes.into_iter().collect();
         let said = format!(
             "limits on gres/{gres}:{gres_type} don't count what runs on {}: slurm.conf names no type of {gres} there",

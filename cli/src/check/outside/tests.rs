@@ -121,9 +121,9 @@ fn limited_types_that_slurmctld_does_not_count_are_named_with_their_nodes() {
         slurm.qoses.most.insert("q".to_owned(), limit(tres));
         found("# none", &slurm).into_iter().map(|finding| (finding.said, finding.status)).collect()
     };
-    let counted = "AccountingStorageTRES = gres/gpu,gres/shard,gres/shard:A40";
-    let untyped = "NodeName=n1\n   Gres=gpu:A40:4,shard:A40:160\n   CfgTRES=cpu=64,gres/gpu=4,gres/shard=160";
-    let typed = "NodeName=n2 Gres=shard:A40:160 CfgTRES=mem=2000M,gres/shard=160,gres/shard:a40=160";
+    let counted = "AccountingStorageTRES = gres/gpu,gres/gpu:a40,gres/shard,gres/shard:A40";
+    let untyped = "NodeName=n1\n   Gres=gpu:a40:4,shard:a40:160\n   CfgTRES=cpu=64,gres/gpu=4,gres/shard=160";
+    let typed = "NodeName=n2 Gres=shard:a40:160 CfgTRES=mem=2000M,gres/shard=160,gres/shard:a40=160";
     let said =
         "limits on gres/shard:a40 don't count what runs on n1: slurm.conf names no type of shard there";
     let fix = "slurm.conf: Gres=…,shard:a40:N, not shard:N, and for nodes with several types gres.conf: Type= and \
@@ -132,6 +132,9 @@ fn limited_types_that_slurmctld_does_not_count_are_named_with_their_nodes() {
     assert_eq!(of(counted, &[typed, untyped], "gres/shard:a40"), wrong);
     assert_eq!(of(counted, &[typed], "gres/shard:a40"), []);
     assert_eq!(of(counted, &[untyped], "gres/shard"), [], "no limit on the type");
+    assert_eq!(of(counted, &[untyped], "gres/gpu:a40"), [], "jobs with gpu are counted all the same");
+    let capitals = untyped.replace("shard:a40", "shard:A40");
+    assert_eq!(of(counted, &[&capitals], "gres/shard:a40"), [], "may be counted");
     assert_eq!(
         of("AccountingStorageTRES = gres/shard", &[untyped], "gres/shard:a40"),
         [],

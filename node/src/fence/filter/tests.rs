@@ -172,6 +172,7 @@ fn what_only_resembles_a_blinded_program_is_refused() {
         (2, one(0x6f, 0, 11, 0, 0), "a shift"),
         (2, one(0x7b, 10, 11, -8, 0), "a store"),
         (2, one(0xbf, 0, 11, 0, 1), "a constant besides"),
+        (2, one(0xb7, 0, 11, 0, 0), "a constant, not the register"),
         (2, one(0x1d, 0, 11, 9, 0), "a jump out of the program"),
         (2, one(0x1d, 0, 11, -2, 0), "a jump between the three"),
         (3, one(0x18, 0, 0, 0, 0), "a constant of two instructions"),
@@ -186,6 +187,32 @@ fn what_only_resembles_a_blinded_program_is_refused() {
         let expected = format!("instruction {} is not what net.core.bpf_jit_harden=2 makes", strange.0);
         assert_eq!(strange.to_string(), expected, "{what}");
     }
+}
+
+#[test]
+fn around_what_was_blinded_only_distances_change() {
+    let one =
+        |code, target, source, offset, immediate| Instruction { code, target, source, offset, immediate };
+    let (add, exit) = (one(0x0f, 1, 2, 0, 0), one(0x95, 0, 0, 0, 0));
+    let blinded = [
+        one(0x1d, 1, 2, 6, 0),
+        one(0x05, 0, 0, 4, 0),
+        add,
+        one(0xb7, 11, 0, 0, 6),
+        one(0xa7, 11, 0, 0, 4),
+        one(0xbf, 0, 11, 0, 0),
+        one(0xaf, 3, 3, 0, 0),
+        exit,
+    ];
+    let loaded = [
+        one(0x1d, 1, 2, 4, 0),
+        one(0x05, 0, 0, 2, 0),
+        add,
+        one(0xb7, 0, 0, 0, 2),
+        one(0xb7, 3, 0, 0, 0),
+        exit,
+    ];
+    assert_eq!(unblind(&blinded), Ok(loaded.to_vec()));
 }
 
 fn any_instruction() -> impl proptest::strategy::Strategy<Value = Instruction> {
