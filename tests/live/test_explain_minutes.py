@@ -87,13 +87,13 @@ def test_used_minutes_decay_and_the_job_then_starts(jobs):
     asked = jobs.ok("PATH=/tmp/none:$PATH gpushare explain -- --qos=spent -t1 --gres=gpu:a40:1", "bob")
     assert "note: spent has used" in asked and "alice" not in asked, asked
     mine = jobs.ok(["gpushare", "mine"], "bob")
-    whom = r"in the last 30 days alice 1\d\d(, bob \d+)?"
+    whom = r"in the last 30 days alice \d{3}(, bob \d+)?"
     counted = r"QOS 'spent', all its jobs: \d+ of 100 minutes of a40s used"
     assert re.search(rf"{counted}: {whom}; half decays in 60 s", mine), mine
     jobs.write("/tmp/spent.conf", "QOS=spent GrpTRESMins=gres/gpu:a40=100 UsageFactor=600\n")
     shown = jobs.ok(["gpushare", "qos", "show", "--conf", "/tmp/spent.conf"], "bob")
     assert re.search(r"in use +\d+ of 100 a40 minutes; ", shown), shown
-    assert re.search(r"minutes +a40 alice 1\d\d(, bob \d+)? in the last 30 days; half decays in 60 s\n", shown), shown
+    assert re.search(r"minutes +a40 alice \d{3}(, bob \d+)? in the last 30 days; half decays in 60 s\n", shown), shown
     jobs.wait(lambda: jobs.state(job) in ("RUNNING", "COMPLETED"), "enough to decay", 300)
 
 

@@ -51,12 +51,12 @@ pub fn is_gone(proc: &Path, witness: &Witness) -> bool {
     }
 }
 
-/// Whether a file was written that long before `now`; also if it is missing. A date in the future is from before the
-/// clock was set back, and is ignored.
+/// Whether a file was written that long before `now`; also if it is missing. A date as far in the future is from before
+/// the clock was set back. One that is nearer may have been written since `now` was read.
 fn is_older(path: &Path, age: Duration, now: u64) -> bool {
     let written = path.symlink_metadata().and_then(|found| found.modified());
     let now = SystemTime::UNIX_EPOCH + Duration::from_secs(now);
-    written.map_or(true, |then| now.duration_since(then).map_or(true, |old| old >= age))
+    written.map_or(true, |then| now.duration_since(then).unwrap_or_else(|early| early.duration()) >= age)
 }
 
 impl Ledger {
