@@ -61,9 +61,11 @@ def daemons(node):
 
 
 def start(node, *options, user="alice", script="sleep 60"):
-    """A job that runs: its number, and its daemon's directory and PID."""
+    """A job that runs: its number, and its daemon's directory and PID. Slurm says RUNNING while the prolog still asks
+    the daemon, and NVIDIA's program may give one of two callers at a time no answer."""
     job, gpu = node.start(*options, user=user, script=script)
     folder = f"{gpu}.{ALICE if user == 'alice' else BOB}"
+    node.wait(lambda: node.fields(job)["Reason"] != "Prolog", f"the prolog of job {job}")
     return job, folder, node.wait(lambda: daemons(node).get(folder), f"a daemon in {folder}")
 
 
