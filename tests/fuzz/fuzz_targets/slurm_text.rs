@@ -35,9 +35,11 @@ fn tables(text: &str) {
         let _ = (qos.counts("GrpTRES"), qos.of_account("acct", "MaxTRESPA"), qos.of_user(2001, "MaxTRESPU"));
     }
     assoc_mgr::associations(text).for_each(|one| drop(one.counts("GrpTRES")));
-    let _ = sacct::read(&mut text.as_bytes(), b"|", |job| {
-        let _ = (job.has_gpus(), job.is_elsewhere());
-    });
+    for wanted in [sacct::Wanted::Requests, sacct::Wanted::Jobs, sacct::Wanted::Steps] {
+        let _ = sacct::read(&mut text.as_bytes(), b"|", wanted, |job| {
+            let _ = (job.has_gpus(), job.is_elsewhere());
+        });
+    }
 }
 
 /// The readers of one line.
