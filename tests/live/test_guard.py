@@ -210,6 +210,16 @@ def test_a_name_that_imitates_slurms_lines_frames_nobody_and_is_told(lab):
     assert beyond in {job["job"] for one in over(lab) for job in one["jobs"] if job["beyond"]}
 
 
+def test_a_name_with_a_record_of_no_job_hides_no_devices(lab):
+    """Between the forger's own record and the one that it gives its devices to."""
+    victim = running(lab, "--gres=gpu:a40:1", user="bob")
+    none = f"   UserId=alice(2001)\n     Nodes={lab.name} CPU_IDs=0 Mem=0 GRES="
+    name = f"x\n{none}\nJobId=4000000 JobName=y\n   UserId=alice(2001)\nJobId={victim} JobName=y"
+    forger = running(lab, "--gres=gpu:a40:1", "--job-name", name)
+    found = {(one["what"], one["jobs"][0]["job"]) for one in over(lab)}
+    assert found == {("unclear", victim), ("unclear", forger)}, found
+
+
 def test_an_account_with_bars_in_its_name_hides_nothing(lab):
     """A coordinator may name one so. squeue and sacctmgr put bars between columns."""
     name = "z|normal|p|(null)|completed"

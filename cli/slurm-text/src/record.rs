@@ -3,7 +3,7 @@
 //! A record begins with `JobId=` and the job's name, which is any text of its user, with line breaks too (seen on
 //! 22.05 to 26.05). Then come lines that Slurm alone writes, from `UserId=` to the one before `Command=`, and then
 //! again texts of the user. So only lines between these two count; and a record whose beginning some name may have
-//! forged is [`Trust::Unclear`], as is the one before it, which may be the forger's.
+//! forged is [`Trust::Unclear`], as are those before it back to the last that Slurm surely wrote, the forger's.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
@@ -94,17 +94,16 @@ pub struct Records {
     open: Option<Open>,
     /// Numbers that came twice.
     twice: HashSet<u32>,
-    /// The number of the record before each one, by this one's number.
-    before: Vec<(u32, u32)>,
+    /// The number of each record in turn, and whether it has lines of Slurm's own. One that Slurm wrote has.
+    order: Vec<(u32, bool)>,
 }
 
 impl Records {
     /// Takes the next line.
     pub fn line(&mut self, line: &str) {
         if let Some(rest) = line.strip_prefix("JobId=") {
-            let last = self.end();
+            self.end();
             let id = rest.split_whitespace().next().and_then(|word| word.parse().ok()).unwrap_or(0);
-            self.before.push((id, last.unwrap_or(0)));
             self.open = Some(Open { id, ..Open::default() });
             return;
         }
@@ -121,13 +120,13 @@ impl Records {
         }
     }
 
-    /// Puts the open record away; its number.
-    fn end(&mut self) -> Option<u32> {
-        let Open { id, record, .. } = self.open.take()?;
+    /// Puts the open record away.
+    fn end(&mut self) {
+        let Some(Open { id, record, part }) = self.open.take() else { return };
+        self.order.push((id, part != Part::Name));
         if self.found.insert(id, record).is_some() {
             self.twice.insert(id);
         }
-        Some(id)
     }
 
     /// All records by number, after the last line. `jobs` are all jobs and how many nodes each has, asked for after the
@@ -136,8 +135,16 @@ impl Records {
         self.end();
         let has_devices = |id: &u32| self.found.get(id).is_some_and(|record| !record.on.is_empty());
         let forged = |id: &u32| self.twice.contains(id) || !jobs.contains_key(id) && has_devices(id);
-        let before = self.before.iter().filter(|(id, _)| forged(id)).map(|(_, before)| *before);
-        let unclear: HashSet<u32> = before.chain(self.twice.iter().copied()).collect();
+        let (mut unclear, mut since_sure) = (HashSet::new(), Vec::new());
+        for (id, is_whole) in &self.order {
+            let is_forged = forged(id) || !is_whole;
+            if is_forged {
+                unclear.extend(since_sure.iter().copied().chain([*id]));
+            } else if jobs.contains_key(id) {
+                since_sure.clear();
+            }
+            since_sure.push(*id);
+        }
         self.found.retain(|id, _| jobs.contains_key(id));
         for (id, record) in &mut self.found {
             let nodes: usize = record.on.iter().map(|on| on.nodes.len()).sum();

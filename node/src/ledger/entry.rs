@@ -293,7 +293,7 @@ fn given(lines: &mut Lines) -> Result<Given, Damage> {
 
 /// Shortens the text and removes characters that could move a terminal's cursor or forge a line of a log.
 pub(crate) fn one_line(text: &str) -> String {
-    gpushare::text::print::printable(text.trim(), LONGEST_REASON)
+    gpushare::text::print::printable(text.trim(), LONGEST_REASON).trim().to_owned()
 }
 
 /// The N of `gpushare-ledger N`, if it isn't our version.

@@ -305,6 +305,8 @@ fn a_failure_is_one_printable_line_until_the_job_leaves_or_gets_its_gpu() {
     assert_eq!(failure(&ledger, 70), None);
     fail(key, &"é".repeat(5000));
     assert_eq!(failure(&ledger, 7).unwrap().chars().count(), 300);
+    fail(key, &format!("{}\0\0{}", "x".repeat(298), "y".repeat(9)));
+    assert_eq!(failure(&ledger, 7), Some("x".repeat(298)), "what is written is what was said");
     let listing = ledger.list().unwrap();
     assert_eq!((listing.failures.len(), listing.entries.len()), (1, 0), "it has no GPU");
     assert_eq!(locked.forget(7, Some(0)).unwrap(), None);

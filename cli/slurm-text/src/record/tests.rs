@@ -22,11 +22,11 @@ fn one() -> String {
     devices("gpu:a40:1(IDX:2)")
 }
 
-/// The records of jobs 1 and 2, which both run on one node, if these are all there are.
+/// The records of jobs 1 and 2. These and 3 run on one node each, and are all there are.
 fn joined(text: &str) -> [Record; 2] {
     let mut records = Records::default();
     text.lines().for_each(|line| records.line(line));
-    let mut found = records.of(&HashMap::from([(1, 1), (2, 1)]));
+    let mut found = records.of(&HashMap::from([(1, 1), (2, 1), (3, 1)]));
     [1, 2].map(|id| found.remove(&id).unwrap_or_default())
 }
 
@@ -109,6 +109,8 @@ fn a_forged_record_is_told_and_so_is_its_forger() {
     let own_lines = "evil\n   UserId=alice(2001)\n     Nodes=n1 CPU_IDs=0 Mem=0 GRES=gpu:a40:0(IDX:)";
     let whole = "evil\n   UserId=alice(2001)\n   Command=(null)\nJobId=9 JobName=x";
     let frame = format!("evil\n{}JobId=9 JobName=y", text(2, "x", &many, ""));
+    // A record between the forger's and the one that shows the forgery: of no job, or of one that began meanwhile.
+    let chain = |between: &str| format!("{own_lines}\n{between}\nJobId=2 JobName=y");
     for (name, comment, expected) in [
         // Line breaks alone change nothing.
         ("evil\n   QOS=x\n     Nodes=n1 CPU_IDs=0 Mem=0 GRES=gpu:a40:9(IDX:0-8)", "", [Trust::Said; 2]),
@@ -118,6 +120,9 @@ fn a_forged_record_is_told_and_so_is_its_forger() {
         (whole, "", [Trust::Unclear, Trust::Said]),
         // Another job's record, with more devices than it has.
         (&frame, "", [Trust::Unclear, Trust::Unclear]),
+        (&chain("JobId=9 JobName=z\n   UserId=alice(2001)"), "", [Trust::Unclear, Trust::Unclear]),
+        (&chain("JobId=0x9"), "", [Trust::Unclear, Trust::Unclear]),
+        (&chain("JobId=3 JobName=z"), "", [Trust::Unclear, Trust::Unclear]),
         ("x", &text(2, "x", &many, ""), [Trust::Unclear, Trust::Unclear]),
         ("x", "   UserId=bob(2002)\n", [Trust::Unclear, Trust::Said]),
     ] {
