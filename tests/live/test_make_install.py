@@ -199,7 +199,9 @@ def test_a_shared_folder_of_slurms_files_is_left_alone(tmp_path, built):
         sed -i "s/^[^#]/#&/" $conf/plugstack.conf.d/50-gpushare.conf
         make --silent -C "$0" uninstall "$@" && find $conf ! -type d
     """
-    command = ["unshare", "--mount", "--propagation", "private", "sh", "-c", script, TOP, conf, *variables]
+    # Among processes of its own: other tests' slurmctlds have loaded the plugin.
+    alone = ["unshare", "--mount", "--propagation", "private", "--pid", "--fork", "--mount-proc"]
+    command = [*alone, "sh", "-c", script, TOP, conf, *variables]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60)
     left = f"{conf} is on another file system than /etc, perhaps shared: Slurm's directories there are not changed"
     assert (done.returncode, done.stderr) == (0, ""), done.stdout + done.stderr
