@@ -89,7 +89,7 @@ mod tests {
             found.tres.iter().collect::<Vec<_>>(),
             ["gres/gpu:a40", "gres/gpu:h100", "gres/shard:a40"]
         );
-        assert_eq!(found.of_several.iter().collect::<Vec<_>>(), ["gres/gpu:a40"]);
+        assert_eq!(found.of_several.iter().collect::<Vec<_>>(), ["gres/gpu:a40", "gres/gpu:h100"]);
         let off = Config::parse("GovernedAccounts=off").unwrap();
         assert_eq!((found.tres_of(&off).count(), found.tres_of(&Config::default()).count()), (0, 3));
     }
