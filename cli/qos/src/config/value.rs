@@ -181,7 +181,7 @@ fn mode(word: &str) -> Option<&'static str> {
     MODES.iter().find(|mode| mode.eq_ignore_ascii_case(word)).copied()
 }
 
-/// Whether there is one mode, perhaps with `within`: sacctmgr refuses that with `gang`, and forgets `cluster` beside it.
+/// Whether there is one mode, perhaps with `within`: sacctmgr refuses that with `gang`, and forgets `cluster` for it.
 fn is_one_mode(words: &BTreeSet<String>) -> bool {
     let has_both = words.contains("within") && !["cluster", "gang"].iter().any(|mode| words.contains(*mode));
     words.len() <= if has_both { 2 } else { 1 }
