@@ -26,10 +26,20 @@ def test_types_of_shards_count_only_where_slurm_conf_names_them(share_types):
     """Slurm gives the node's shards a type, and counts what runs without it."""
     for limit in SHARDS:
         assert settled(share_types, f"{limit} --gres=shard:a40:8") == ["RUNNING", "RUNNING"], "the limit is 8"
+        guarded = share_types.run("gpushare guard")
+        assert guarded.returncode == 1 and "GrpTRES=gres/shard:a40=8: 16 in use" in guarded.stdout, guarded
         share_types.cancel_all()
     [found] = share_types.findings("Gres")
     assert found["status"] == "wrong" and "limits on gres/shard:a40 don't count" in found["said"], found
     assert "Gres=…,shard:a40:N, not shard:N" in found["fix"], found
+    # On each job alone a limit holds; a used minute is counted as little as what runs.
+    for limits, is_wrong in (("MaxTRES=gres/shard:a40=8", False), ("GrpTRESMins=gres/shard:a40=80", True)):
+        share_types.ok("sacctmgr -i modify account lab set GrpTRES=gres/shard:a40=-1; "
+                       f"sacctmgr -i modify qos qos_lafferty set GrpTRES=gres/shard:a40=-1 {limits}")
+        assert bool(share_types.findings("Gres")) == is_wrong, limits
+        share_types.ok(f"sacctmgr -i modify qos qos_lafferty set {limits.rpartition('=')[0]}=-1")
+    share_types.ok("sacctmgr -i modify account lab set GrpTRES=gres/shard:a40=8; "
+                   "sacctmgr -i modify qos qos_lafferty set GrpTRES=gres/shard:a40=8")
     share_types.ok("sed -i 's/,shard:32/,shard:a40:32/' /etc/slurm/nodes.conf;"
                    "/lab/service restart slurmd && /lab/service restart slurmctld", timeout=90)
     for limit in SHARDS:

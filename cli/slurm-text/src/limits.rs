@@ -123,6 +123,12 @@ impl Limits {
         all.flat_map(|(field, tres)| tres.iter().map(move |(name, count)| (field, name, count)))
     }
 
+    /// The TRES of those that add up several jobs.
+    pub fn of_several(&self) -> impl Iterator<Item = &str> {
+        let of_one = ["MaxTRES", "MaxTRESPerNode", "MaxTRESMins"];
+        self.iter().filter(move |(field, ..)| !of_one.contains(field)).map(|(_, tres, _)| tres)
+    }
+
     /// Whether there is any on a number at once.
     pub fn is_any_at_once(&self) -> bool {
         self.at_once.iter().any(|limits| !limits.is_empty())

@@ -91,12 +91,12 @@ pub fn takes_whole_nodes(job: &str) -> bool {
     is_exclusive(job).unwrap_or_else(|| value(job, "OverSubscribe") == Some("NO"))
 }
 
-/// What 26.05 says in a word of its own.
 /// How many minutes the job is content with, from its line of `scontrol -o show job`, if the user said so.
 pub fn least_time(job: &str) -> Option<u64> {
     value(job, "TimeMin").and_then(time::seconds).map(|seconds| seconds / 60)
 }
 
+/// What 26.05 says in a word of its own.
 fn is_exclusive(line: &str) -> Option<bool> {
     value(line, "Exclusive").map(|how| ["NODE", "TOPO"].contains(&how))
 }

@@ -58,11 +58,8 @@ pub fn names(text: &str) -> Vec<String> {
 
 fn part(text: &str) -> Option<(String, u64)> {
     let (name, number) = text.rsplit_once('=')?;
-    let count = match name {
-        "mem" if number.ends_with(|c: char| c.is_ascii_digit()) => number.parse().ok()?,
-        "mem" => bytes(number)? >> 20,
-        _ => number.parse().ok()?,
-    };
+    let with_unit = || Some(bytes(number).filter(|_| name == "mem")? >> 20);
+    let count = number.parse().ok().or_else(with_unit)?;
     // Slurm's database has every type in lowercase; slurmctld of some releases prints what a node spells.
     (!name.is_empty()).then(|| (name.to_ascii_lowercase(), count))
 }

@@ -136,12 +136,12 @@ pub fn of_slurmctld(config: &Config, slurm: &Slurm) -> Vec<Finding> {
     findings
 }
 
-/// Reservations come and go, so a missing one may be right.
 /// The keys whose names can't be compared, and why.
 fn hidden(keys: &[&str], why: &str) -> Option<Finding> {
     (!keys.is_empty()).then(|| Finding::unknown("names", format!("{} not compared: {why}", keys.join(", "))))
 }
 
+/// Reservations come and go, so a missing one may be right.
 fn reservations<'s>(config: &'s Config, slurm: &'s Slurm) -> impl Iterator<Item = Finding> + 's {
     let names = slurm.reservations.iter().map(|one| one.name.as_str()).collect();
     let all = Kind { word: "reservation", names, case: Case::Counts };

@@ -125,8 +125,9 @@ fn partitions(config: &Config, slurm: &Slurm) -> Vec<Finding> {
 /// for a type what they ask for, and tests each against limits on the type, but counts no running job there (seen with
 /// 22.05, 24.11 and 26.05).
 fn uncounted(config: &Config, slurm: &Slurm) -> Vec<Finding> {
-    let of_qoses = slurm.qoses.most.values().flat_map(BTreeMap::keys).map(String::as_str);
-    let limited: BTreeSet<&str> = of_qoses.chain(slurm.accounts.tres_of(config)).collect();
+    let of_accounts = slurm.accounts.tres_of(config).filter(|tres| slurm.accounts.of_several.contains(*tres));
+    let limited: BTreeSet<&str> =
+        slurm.qoses.of_several.iter().map(String::as_str).chain(of_accounts).collect();
     let tracked = slurm.settings.list("AccountingStorageTRES");
     let mut open: BTreeMap<(&str, &str), BTreeSet<String>> = BTreeMap::new();
     for node in &slurm.nodes {

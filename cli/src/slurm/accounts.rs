@@ -16,6 +16,8 @@ pub struct Accounts {
     pub limited: Vec<String>,
     /// The limited TRES, such as `gres/gpu:a40`.
     pub tres: BTreeSet<String>,
+    /// Those with limits that add up several jobs.
+    pub of_several: BTreeSet<String>,
     /// All accounts.
     pub names: BTreeSet<String>,
     /// All users.
@@ -46,6 +48,7 @@ impl Accounts {
         for one in &all.all {
             let (account, own) = (one.account.clone(), limits(one));
             found.tres.extend(own.iter().map(|(tres, _)| tres.clone()));
+            found.of_several.extend(one.limits.of_several().filter(|tres| is_typed(tres)).map(str::to_owned));
             let name = match one.user.as_str() {
                 "" => account.clone(),
                 user => format!("{user} in {account}"),
@@ -86,6 +89,7 @@ mod tests {
             found.tres.iter().collect::<Vec<_>>(),
             ["gres/gpu:a40", "gres/gpu:h100", "gres/shard:a40"]
         );
+        assert_eq!(found.of_several.iter().collect::<Vec<_>>(), ["gres/gpu:a40", "gres/gpu:h100"]);
         let off = Config::parse("GovernedAccounts=off").unwrap();
         assert_eq!((found.tres_of(&off).count(), found.tres_of(&Config::default()).count()), (0, 3));
     }

@@ -25,6 +25,8 @@ pub struct Qoses {
     pub priorities: bool,
     /// The most that one job can have at once under a QOS, such as `gres/gpu:a40`, 4. Omits memory.
     pub most: BTreeMap<String, BTreeMap<String, u64>>,
+    /// The TRES with limits that add up several jobs.
+    pub of_several: BTreeSet<String>,
 }
 
 /// A QOS with limits on GPU types.
@@ -84,6 +86,7 @@ impl Qoses {
             over_partition: all.iter().filter(|qos| qos.over_partition).map(|qos| qos.name.clone()).collect(),
             priorities: priorities.len() > 1,
             most: all.iter().filter_map(|qos| Some((qos.name.clone(), most(qos)?))).collect(),
+            of_several: all.iter().flat_map(|qos| qos.limits.of_several()).map(str::to_owned).collect(),
         }
     }
 }
@@ -124,6 +127,7 @@ mod tests {
             [Some("a40"), Some("a40"), None, None]
         );
         assert_eq!(found.over_partition, ["b".to_owned()].into());
+        assert!(found.of_several.contains("gres/gpu:a40") && !found.of_several.contains("gres/shard:a40"));
         assert!(found.priorities && found.typed["a"].gres_types.contains("a40"));
     }
 }

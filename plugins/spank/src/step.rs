@@ -197,13 +197,11 @@ impl StepState {
             StepState::Configured(config, prepared) => (config, prepared),
             read => return *self = read,
         };
-        let read = match config {
-            Ok(config) if config.placement == Placement::Off => Ok(StepState::NotOurs),
-            config if let Some(why) = prepared.missed => {
-                all_closed(&config.unwrap_or_default(), step, Some(Refused::Marked(why)))
-            }
-            Ok(config) => of_job(&config, (step, witness), prepared.fence),
-            Err(error) => without_rules(step, error, has_gpu(prepared.fence.as_ref())),
+        let read = match (config, prepared.missed) {
+            (Ok(config), _) if config.placement == Placement::Off => Ok(StepState::NotOurs),
+            (config, Some(why)) => all_closed(&config.unwrap_or_default(), step, Some(Refused::Marked(why))),
+            (Ok(config), None) => of_job(&config, (step, witness), prepared.fence),
+            (Err(error), None) => without_rules(step, error, has_gpu(prepared.fence.as_ref())),
         };
         *self = read.unwrap_or_else(StepState::Failed);
         if let StepState::Fenced(fenced) = self {

@@ -123,15 +123,17 @@ impl<'q> Lenders<'q> {
         names(&owner.settings, "Preempt").iter().filter_map(|name| {
             let modes = names(self.settings(name)?, "PreemptMode");
             let is_clusters = modes.is_empty() || modes.contains("cluster");
+            let is = |only: &str| modes.iter().all(|mode| mode == only);
             let until = "until they end";
             let (until, why) = match is_clusters {
                 true if cluster.modes.contains("suspend") => {
                     ("for a time", "PreemptMode=SUSPEND in slurm.conf")
                 }
                 false if modes.contains("suspend") => ("for a time", "PreemptMode=suspend"),
-                // Without a third word, Slurm does nothing to the job.
-                false if modes.iter().all(|mode| mode == "within") => (until, "PreemptMode=within alone"),
-                false if modes.iter().all(|mode| mode == "gang") => (until, "PreemptMode=gang alone"),
+                // Without another word, Slurm does nothing to the job. `priority` is of 26.05.
+                false if is("within") => (until, "PreemptMode=within alone"),
+                false if is("gang") => (until, "PreemptMode=gang alone"),
+                false if is("priority") => (until, "PreemptMode=priority alone"),
                 _ if self.is_exempt(name, cluster.exempt) => ("for a time", "PreemptExemptTime"),
                 _ => return None,
             };

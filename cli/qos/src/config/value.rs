@@ -59,7 +59,7 @@ pub fn allowed(kind: Kind) -> &'static str {
              PartitionMinNodes, PartitionTimeLimit, RequiresReservation, UsageFactorSafe"
         }
         Kind::Names => "names of QOSes separated by commas",
-        Kind::Modes => "cluster, cancel, requeue, suspend or gang; within may be added",
+        Kind::Modes => "cluster, gang, cancel, requeue or suspend; within may be added to the last three",
         Kind::Tres => "TRES such as cpu=32,mem=975G,node=2,gres/gpu:a40=4",
     }
 }
@@ -181,9 +181,10 @@ fn mode(word: &str) -> Option<&'static str> {
     MODES.iter().find(|mode| mode.eq_ignore_ascii_case(word)).copied()
 }
 
-/// Whether there is at most one mode besides `within`.
+/// Whether there is one mode, perhaps with `within`: sacctmgr refuses that with `gang`, and forgets `cluster` for it.
 fn is_one_mode(words: &BTreeSet<String>) -> bool {
-    words.iter().filter(|word| *word != "within").count() <= 1
+    let has_both = words.contains("within") && !["cluster", "gang"].iter().any(|mode| words.contains(*mode));
+    words.len() <= if has_both { 2 } else { 1 }
 }
 
 fn words(text: &str, read: impl Fn(&str) -> Option<String>) -> Option<BTreeSet<String>> {

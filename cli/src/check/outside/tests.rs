@@ -114,11 +114,10 @@ fn a_partitions_qos_that_takes_the_place_of_a_jobs_is_named() {
 
 #[test]
 fn limited_types_that_slurmctld_does_not_count_are_named_with_their_nodes() {
-    let limit = |tres: &str| BTreeMap::from([(tres.to_owned(), 40)]);
     let of = |settings: &str, nodes: &[&str], tres: &str| -> Vec<(String, Status)> {
         let mut slurm = cluster(settings, &[]);
         slurm.nodes = nodes.iter().filter_map(|text| slurm::Node::read(text)).collect();
-        slurm.qoses.most.insert("q".to_owned(), limit(tres));
+        slurm.qoses.of_several.insert(tres.to_owned());
         found("# none", &slurm).into_iter().map(|finding| (finding.said, finding.status)).collect()
     };
     let counted = "AccountingStorageTRES = gres/gpu,gres/gpu:a40,gres/shard,gres/shard:A40";
@@ -144,6 +143,8 @@ fn limited_types_that_slurmctld_does_not_count_are_named_with_their_nodes() {
     let mut slurm = cluster(counted, &[]);
     slurm.nodes = slurm::Node::read(untyped).into_iter().collect();
     slurm.accounts.tres.insert("gres/shard:a40".to_owned());
+    assert_eq!(found("# none", &slurm), [], "on single jobs alone, which Slurm tests");
+    slurm.accounts.of_several.insert("gres/shard:a40".to_owned());
     assert!(matches!(found("# none", &slurm).as_slice(), [one] if one.said == said), "an account's");
     assert_eq!(found("GovernedAccounts=off", &slurm), []);
 }

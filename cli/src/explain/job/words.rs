@@ -209,13 +209,13 @@ pub fn by_whom(users: &[User], unseen: u64, tres: &str) -> String {
     all.join(", ")
 }
 
-/// Of what time the users are: slurmctld counts a QOS's minutes, but not whose they are.
 /// Who uses it, after a colon; empty if nobody is known.
 fn whom(limit: &Limit) -> String {
     let whom = by_whom(&limit.users, limit.unseen, &limit.tres);
     if whom.is_empty() { whom } else { format!(": {}{whom}", lately(limit)) }
 }
 
+/// Of what time the users are: slurmctld counts a QOS's minutes, but not whose they are.
 fn lately(limit: &Limit) -> &'static str {
     if limit.field == USED && limit.is_of_qos { "in the last 30 days " } else { "" }
 }
