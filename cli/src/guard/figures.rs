@@ -23,14 +23,19 @@ impl Figures {
         // The same by AllocTRES and by devices is one.
         let key = |one: &Finding| {
             let jobs: Vec<u32> = one.jobs.iter().map(|job| job.id).collect();
-            (one.what, one.whose.clone(), one.of.clone(), one.tres.clone(), one.limit, jobs)
+            let (what, kind, whose, of, tres) = one.key();
+            (what.word(), kind, whose.to_owned(), of.to_owned(), tres.to_owned(), one.limit, jobs)
         };
         let each: BTreeSet<_> = over.iter().map(key).collect();
-        let count = |word| each.iter().filter(|(what, ..)| what.word() == word).count();
+        let count = |word| each.iter().filter(|(what, ..)| *what == word).count();
         let jobs = over.iter().flat_map(|finding| finding.jobs.iter().filter(|job| job.is_beyond));
         let beyond: BTreeSet<u32> = jobs.map(|job| job.id).collect();
         let acted = report.acted.iter().filter(|deed| deed.error.is_none()).count();
-        Figures { over: What::WORDS.map(|word| (word, count(word))).to_vec(), beyond: beyond.len(), acted }
+        Figures {
+            over: What::ALL.map(|what| (what.word(), count(what.word()))).to_vec(),
+            beyond: beyond.len(),
+            acted,
+        }
     }
 }
 
