@@ -76,7 +76,7 @@ pub struct Arguments {
     conf: Option<PathBuf>,
     /// Before an upgrade: only whether the installed plugins would load in that Slurm, which needn't be installed or
     /// running
-    #[arg(long = "for", value_name = "VERSION")]
+    #[arg(long = "for", value_name = "VERSION", value_parser = named)]
     slurm: Option<Version>,
     /// Every node that has GPUs or shares, or these: what is wrong on each, and where they differ. Without --via and
     /// --collected, only from slurmctld's records of the nodes
@@ -105,6 +105,10 @@ gpushare::errors! {
         Stdin(error: io::Error) => "standard input: {error}";
         Collected(path: PathBuf, error: io::Error) => "{}: {error}", path.display();
     } from { Load(LoadError) }
+}
+
+fn named(version: &str) -> Result<Version, &'static str> {
+    Version::parse(version).ok_or("not a version of Slurm, such as 24.11.5")
 }
 
 /// Runs the checks.

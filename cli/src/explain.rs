@@ -227,7 +227,7 @@ fn judge(words: &[Vec<u8>], user: Option<&str>, conf: Option<&Path>) -> Result<A
             wording::accepted((&request, &policy, &database, &acceptance), refused, &notes)
         }
         Err(refusal) => {
-            let text = message::refusal(&refusal) + "\n" + &notes(&outlook::plugins(settings));
+            let text = message::refusal(&refusal) + "\n" + &notes(outlook::plugins(settings).as_slice());
             Answer { text, status: 1 }
         }
     })

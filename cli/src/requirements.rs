@@ -85,20 +85,7 @@ pub enum Met {
 const SPREAD: &str = "LL_SHARED_GRES";
 
 /// Words that mean an empty list, and what slurmctld counts by itself.
-const OF_ITSELF: [&str; 12] = [
-    "(none)",
-    "none",
-    "cpu",
-    "mem",
-    "energy",
-    "node",
-    "billing",
-    "fs/disk",
-    "vmem",
-    "pages",
-    "gres/gpumem",
-    "gres/gpuutil",
-];
+const OF_ITSELF: &str = "(none) none cpu mem energy node billing fs/disk vmem pages gres/gpumem gres/gpuutil";
 
 impl Requirement {
     /// A requirement of slurm.conf.
@@ -153,7 +140,8 @@ impl Requirement {
         let value = match &self.must {
             Must::Words(_) => {
                 let list = settings.list(key).into_iter();
-                let list = list.filter(|word| !OF_ITSELF.contains(word) && !self.excludes(word));
+                let is_of_itself = |word: &str| OF_ITSELF.split(' ').any(|own| own == word);
+                let list = list.filter(|word| !is_of_itself(word) && !self.excludes(word));
                 let words: Vec<String> = list.map(str::to_owned).chain(self.missing(settings)).collect();
                 words.join(",")
             }
@@ -275,13 +263,8 @@ fn with_memory(now: &str) -> String {
     let mut found = now.to_ascii_uppercase().contains("_MEMORY");
     let words = now.split(',').filter(|word| !word.is_empty()).map(|word| {
         let unit = units.iter().find(|unit| unit.eq_ignore_ascii_case(word)).filter(|_| !found);
-        unit.map_or_else(
-            || word.to_owned(),
-            |unit| {
-                found = true;
-                format!("{unit}_Memory")
-            },
-        )
+        found |= unit.is_some();
+        unit.map_or_else(|| word.to_owned(), |unit| format!("{unit}_Memory"))
     });
     let words: Vec<String> = words.collect();
     let first = (!found).then(|| "CR_Core_Memory".to_owned());

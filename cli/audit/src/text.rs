@@ -27,32 +27,29 @@ pub fn lines(report: &Report) -> String {
 
 /// The sentences above the table.
 fn summary(report: &Report) -> String {
-    let of_users = |users: u64| {
-        if report.from_counts { String::new() } else { format!(" of {}", counted(users, "user")) }
+    let requests = |number: u64, users: u64| {
+        let of = if report.from_counts { String::new() } else { format!(" of {}", counted(users, "user")) };
+        counted(number, "request") + &of
     };
     let mut out = match report.would_be_refused {
         0 => {
             let limit = if report.is_partial { ", as far as this can tell: see the notes" } else { "" };
             format!("No request was accepted that Mode=enforce would refuse{limit}.\n")
         }
-        count => format!(
-            "Accepted, although Mode=enforce would refuse them: {}{}.\n",
-            counted(count, "request"),
-            of_users(report.users_would_be_refused)
-        ),
+        count => {
+            let all = requests(count, report.users_would_be_refused);
+            format!("Accepted, although Mode=enforce would refuse them: {all}.\n")
+        }
     };
     if report.users_would_be_refused > 0 {
-        out += &format!(
-            "{} would be refused if you switched to enforce today.\n",
-            counted(report.users_would_be_refused, "user")
-        );
+        let users = counted(report.users_would_be_refused, "user");
+        out += &format!("{users} would be refused if you switched to enforce today.\n");
     }
     if report.refused > 0 {
-        out +=
-            &format!("Refused: {}{}.\n", counted(report.refused, "request"), of_users(report.users_refused));
+        out += &format!("Refused: {}.\n", requests(report.refused, report.users_refused));
     }
     if report.exempt > 0 {
-        out += &format!("Exempt: {}{}.\n", counted(report.exempt, "request"), of_users(report.users_exempt));
+        out += &format!("Exempt: {}.\n", requests(report.exempt, report.users_exempt));
     }
     out
 }

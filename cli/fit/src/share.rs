@@ -21,30 +21,9 @@ const PARTS: [u32; 3] = [8, 4, 2];
 const SIXTEENTHS: u64 = 15;
 /// GiB of models by a part of their name; of those that exist with several sizes the smallest, so that no job is taken
 /// to fit that might not.
-const MODELS: [(&str, u64); 22] = [
-    ("k80", 12),
-    ("p4", 8),
-    ("p40", 24),
-    ("p100", 12),
-    ("v100", 16),
-    ("t4", 16),
-    ("a10", 24),
-    ("a16", 16),
-    ("a30", 24),
-    ("a40", 48),
-    ("a100", 40),
-    ("l4", 24),
-    ("l40", 48),
-    ("l40s", 48),
-    ("h100", 80),
-    ("h200", 141),
-    ("b200", 180),
-    ("rtx6000", 24),
-    ("a5000", 24),
-    ("a6000", 48),
-    ("3090", 24),
-    ("4090", 24),
-];
+const MODELS: &str = "\
+    k80:12 p4:8 p40:24 p100:12 v100:16 t4:16 a10:24 a16:16 a30:24 a40:48 a100:40 l4:24 l40:48 l40s:48 \
+    h100:80 h200:141 b200:180 rtx6000:24 a5000:24 a6000:48 3090:24 4090:24";
 
 /// How GPUs are divided.
 #[derive(Clone, Debug, Default)]
@@ -153,7 +132,7 @@ fn of_name(gres_type: &str) -> Option<u64> {
         let before = gres_type.get(..at)?;
         before.get(before.len() - digits(before)..)?.parse().ok()
     });
-    let models = MODELS.iter().filter(|(model, _)| {
+    let models = MODELS.split(' ').filter_map(|model| model.split_once(':')).filter(|(model, _)| {
         name.match_indices(model).any(|(at, _)| {
             let (before, after) =
                 (name.get(..at).unwrap_or_default(), name.get(at + model.len()..).unwrap_or_default());
@@ -162,7 +141,7 @@ fn of_name(gres_type: &str) -> Option<u64> {
                 && (!model.starts_with(|c: char| c.is_ascii_digit()) || digits(before) == 0)
         })
     });
-    let known = || models.max_by_key(|(model, _)| model.len()).map(|(_, gib)| *gib);
+    let known = || models.max_by_key(|(model, _)| model.len())?.1.parse().ok();
     let gib: u64 = written.or_else(known)?;
     Some(gib.checked_mul(1024)? / 16 * SIXTEENTHS).filter(|mib| *mib > 0)
 }

@@ -16,23 +16,14 @@ const SHOWN: usize = 12;
 pub fn lines(report: &Report) -> String {
     let Report { period, fit, checked, .. } = report;
     let mut out = format!("{}, {period}\n", clean(&report.cluster));
-    out += &format!(
-        "{} jobs read, {} of them with GPUs, for {} GPU-hours\n",
-        report.jobs,
-        report.jobs_with_gpus,
-        number(report.gpu_hours)
-    );
-    out += &format!(
-        "with one GPU and a record of its memory: {}, for {} GPU-hours\n",
-        checked.jobs,
-        number(checked.gpu_hours)
-    );
-    out += &format!("a share would have been enough for {}, {} GPU-hours\n", fit.jobs, number(fit.gpu_hours));
-    out += &format!(
-        "that would have freed {} GPU-hours, {} GPUs on average\n",
-        number(report.freed_gpu_hours),
-        number(report.freed_gpus)
-    );
+    let Report { jobs, jobs_with_gpus, .. } = report;
+    let [hours, of_checked, of_fit] = [report.gpu_hours, checked.gpu_hours, fit.gpu_hours].map(number);
+    let [freed, gpus] = [report.freed_gpu_hours, report.freed_gpus].map(number);
+    out += &format!("{jobs} jobs read, {jobs_with_gpus} of them with GPUs, for {hours} GPU-hours\n");
+    let recorded = checked.jobs;
+    out += &format!("with one GPU and a record of its memory: {recorded}, for {of_checked} GPU-hours\n");
+    out += &format!("a share would have been enough for {}, {of_fit} GPU-hours\n", fit.jobs);
+    out += &format!("that would have freed {freed} GPU-hours, {gpus} GPUs on average\n");
     out += &by_share(report);
     let fitting = || report.requests.iter().filter(|one| one.request.is_some());
     out += &table("USER", report, |who| who.user.clone());

@@ -37,7 +37,7 @@ pub(crate) fn limits(jobs: &[(&Job, Held)], now: &Snapshot, rules: &Rules) -> Ve
     let mut verdict = Verdict::default();
     for (key, mut group) in groups {
         group.jobs.sort_by_key(|(job, _)| (job.start, job.id));
-        for counted_by in [CountedBy::AllocTres, CountedBy::Devices] {
+        for counted_by in CountedBy::ALL {
             if let Some(finding) = exceeded(&key, &group, counted_by, rules) {
                 if finding.held > finding.limit { &mut verdict.over } else { &mut verdict.ending }
                     .push(finding);
@@ -73,7 +73,8 @@ fn exceeded(key: &Key, group: &Group, counted_by: CountedBy, rules: &Rules) -> O
         members.push(member);
     }
     (held.saturating_add(completing) > group.limit).then(|| Finding {
-        what: What::Limit(*kind),
+        what: What::Limit,
+        kind: Some(*kind),
         whose: whose.clone(),
         of: of.clone(),
         tres: tres.clone(),

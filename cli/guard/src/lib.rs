@@ -69,62 +69,31 @@ impl Rules {
     }
 }
 
-/// What is wrong.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum What {
-    /// Running jobs have more than a limit allows.
-    Limit(Kind),
-    /// A job under a governed QOS has GPUs of a type that its request doesn't name.
-    Unnamed,
-    /// AllocTRES and the devices of a job under a governed QOS differ in a type.
-    Miscounted,
-    /// More CPUs than `MaxCPUsPerGpu` gives with the job's GPUs.
-    Cpus,
-    /// More memory, in MiB, than `MaxMemPerGpu` gives.
-    Memory,
-    /// No GPU in a partition of `GpuPartitions`.
-    NoGpu,
-    /// GPUs under a governed QOS that limits only shares, or shares under one that limits only GPUs.
-    Uncounted,
-    /// Shares outside the reservations of `ShareReservations`.
-    OutsideReservation,
-    /// Borrowed GPUs of a heterogeneous job: Slurm preempts it only if all of its components give way.
-    Kept,
-    /// The devices of a job can't be told: a user's text imitates Slurm's. Or, with [`ALLOC_TRES`] as its TRES, its
-    /// AllocTRES can't: it is longer than squeue's column.
-    Unclear,
-}
-
-impl What {
-    /// A word for metrics.
-    pub const fn word(self) -> &'static str {
-        match self {
-            What::Limit(_) => "limit",
-            What::Unnamed => "unnamed",
-            What::Miscounted => "miscounted",
-            What::Cpus => "cpus",
-            What::Memory => "memory",
-            What::NoGpu => "no_gpu",
-            What::Uncounted => "uncounted",
-            What::OutsideReservation => "outside_reservation",
-            What::Kept => "kept",
-            What::Unclear => "unclear",
-        }
+gpushare::names! {
+    /// What is wrong.
+    pub enum What: word {
+        /// Running jobs have more than a limit allows.
+        Limit = "limit",
+        /// A job under a governed QOS has GPUs of a type that its request doesn't name.
+        Unnamed = "unnamed",
+        /// AllocTRES and the devices of a job under a governed QOS differ in a type.
+        Miscounted = "miscounted",
+        /// More CPUs than `MaxCPUsPerGpu` gives with the job's GPUs.
+        Cpus = "cpus",
+        /// More memory, in MiB, than `MaxMemPerGpu` gives.
+        Memory = "memory",
+        /// No GPU in a partition of `GpuPartitions`.
+        NoGpu = "no_gpu",
+        /// GPUs under a governed QOS that limits only shares, or shares under one that limits only GPUs.
+        Uncounted = "uncounted",
+        /// Shares outside the reservations of `ShareReservations`.
+        OutsideReservation = "outside_reservation",
+        /// Borrowed GPUs of a heterogeneous job: Slurm preempts it only if all of its components give way.
+        Kept = "kept",
+        /// The devices of a job can't be told: a user's text imitates Slurm's. Or, with [`ALLOC_TRES`] as its TRES, its
+        /// AllocTRES can't: it is longer than squeue's column.
+        Unclear = "unclear",
     }
-
-    /// All words.
-    pub const WORDS: [&'static str; 10] = [
-        "limit",
-        "unnamed",
-        "miscounted",
-        "cpus",
-        "memory",
-        "no_gpu",
-        "uncounted",
-        "outside_reservation",
-        "kept",
-        "unclear",
-    ];
 }
 
 /// What Slurm's accounting counts of a job.
@@ -133,22 +102,13 @@ pub const ALLOC_TRES: &str = "AllocTRES";
 /// The TRES of a finding about a line of sacctmgr in which a name hides limits.
 pub const ASSOCIATIONS: &str = "associations";
 
-/// How something was counted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum CountedBy {
-    /// As Slurm's accounting does.
-    AllocTres,
-    /// By node and index.
-    Devices,
-}
-
-impl CountedBy {
-    /// In words.
-    pub const fn words(self) -> &'static str {
-        match self {
-            CountedBy::AllocTres => ALLOC_TRES,
-            CountedBy::Devices => "devices",
-        }
+gpushare::names! {
+    /// How something was counted.
+    pub enum CountedBy: words {
+        /// As Slurm's accounting does.
+        AllocTres = "AllocTRES",
+        /// By node and index.
+        Devices = "devices",
     }
 }
 
@@ -193,6 +153,8 @@ impl Member {
 pub struct Finding {
     /// What is wrong.
     pub what: What,
+    /// Which limit, if it is one.
+    pub kind: Option<Kind>,
     /// Whose limit it is: `QOS qos_lafferty`, `account group`; or which rule.
     pub whose: String,
     /// Whom a limit for each user or account concerns; else empty.
@@ -209,6 +171,13 @@ pub struct Finding {
     pub completing: u64,
     /// The jobs, the oldest first.
     pub jobs: Vec<Member>,
+}
+
+impl Finding {
+    /// What tells one limit, or rule, from another.
+    pub fn key(&self) -> (What, Option<Kind>, &str, &str, &str) {
+        (self.what, self.kind, &self.whose, &self.of, &self.tres)
+    }
 }
 
 /// What one look at a cluster says.
@@ -254,12 +223,8 @@ pub fn agree(first: &Snapshot, second: &Snapshot, rules: &Rules, most: usize) ->
     let before = judge(first, rules).over;
     let was_beyond = |finding: &Finding, job: &Member| {
         before.iter().any(|old| {
-            (old.what, &old.whose, &old.of, &old.tres, old.counted_by)
-                == (finding.what, &finding.whose, &finding.of, &finding.tres, finding.counted_by)
-                && old
-                    .jobs
-                    .iter()
-                    .any(|known| known.is_beyond && (known.id, known.start) == (job.id, job.start))
+            let is_it = |known: &Member| known.is_beyond && (known.id, known.start) == (job.id, job.start);
+            (old.key(), old.counted_by) == (finding.key(), finding.counted_by) && old.jobs.iter().any(is_it)
         })
     };
     let (mut chosen, mut gone): (Vec<(Member, Finding)>, HashSet<u32>) = (Vec::new(), HashSet::new());

@@ -22,7 +22,7 @@ pub(crate) fn findings(
 ) -> Vec<Finding> {
     let one = |what, whose: String, tres: &str, (held, limit): (u64, u64), jobs| {
         let (of, tres, counted_by) = (String::new(), tres.to_owned(), CountedBy::Devices);
-        Finding { what, whose, of, tres, held, limit, counted_by, completing: 0, jobs }
+        Finding { what, kind: None, whose, of, tres, held, limit, counted_by, completing: 0, jobs }
     };
     let hidden = |line: &String| one(What::Unclear, line.clone(), ASSOCIATIONS, (0, 0), Vec::new());
     let mut found: Vec<Finding> = now.associations.odd.iter().map(hidden).collect();

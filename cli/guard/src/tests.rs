@@ -145,11 +145,8 @@ fn rules(conf: &str) -> Rules {
 
 fn shown(findings: &[Finding]) -> Vec<String> {
     let one = |found: &Finding| {
-        let Finding { what, whose, of, tres, held, limit, counted_by, .. } = found;
-        let word = match what {
-            What::Limit(kind) => kind.word(),
-            other => other.word(),
-        };
+        let Finding { what, kind, whose, of, tres, held, limit, counted_by, .. } = found;
+        let word = kind.map_or(what.word(), Kind::word);
         format!("{whose} {word} {of} {tres} {held}/{limit} {}", counted_by.words()).replace("  ", " ")
     };
     findings.iter().map(one).collect()

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use gpushare_slurm_run::file::{ConfFile, NoSettings};
+use gpushare_slurm_run::file::{ConfFile, NoSettings, last};
 use gpushare_slurm_run::{self as slurm, ProgramError, run};
 use gpushare_slurm_text::Settings;
 use gpushare_slurm_text::version::Release;
@@ -62,11 +62,8 @@ fn as_scontrol(conf: &ConfFile, name: &str, key: &str) -> String {
     let mut default = "(null)";
     let mut text = String::new();
     for fields in conf.fields() {
-        let of = |wanted: &str| {
-            fields.iter().rev().find(|(key, _)| key.eq_ignore_ascii_case(wanted)).map(|(_, value)| *value)
-        };
-        let Some(names) = of(name) else { continue };
-        let value = of(key).unwrap_or(default);
+        let Some(names) = last(&fields, name) else { continue };
+        let value = last(&fields, key).unwrap_or(default);
         if names.eq_ignore_ascii_case("DEFAULT") {
             default = value;
         } else {

@@ -9,6 +9,7 @@ use gpushare::text::hostlist;
 use gpushare_node::job::JobKey;
 
 use gpushare_slurm_text::running::Running;
+use serde::{Deserialize, Serialize};
 
 use crate::ask::Said;
 use crate::config::{IdleAction, Rule, Rules};
@@ -43,7 +44,8 @@ pub struct Look {
 }
 
 /// The time of a look, which no change of the clock moves.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Now {
     /// The kernel's name for this boot.
     pub boot: String,
@@ -52,7 +54,8 @@ pub struct Now {
 }
 
 /// What earlier looks know of a job.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct History {
     /// The job's number, and which of its starts.
     pub job: (u32, u32),

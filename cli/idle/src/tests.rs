@@ -210,7 +210,8 @@ fn what_is_kept_is_read_as_it_was_written_and_what_is_torn_is_not_read() {
     assert_eq!(state.read().unwrap(), (vec![history.clone()], Vec::new()));
     let path = dir.path().join("idle/7");
     let whole = std::fs::read_to_string(&path).unwrap();
-    for torn in (0..whole.len()).map(|end| &whole[..end]).chain(["", "x\n", &whole.replace("7 0", "8 0")]) {
+    for torn in (0..whole.len()).map(|end| &whole[..end]).chain(["", "x\n", &whole.replace("[7,0]", "[8,0]")])
+    {
         std::fs::write(&path, torn).unwrap();
         assert_eq!(state.read().unwrap(), (Vec::new(), vec!["7".to_owned()]), "{torn}");
     }

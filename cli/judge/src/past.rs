@@ -62,23 +62,10 @@ pub fn options(line: &[u8], release: Release) -> Option<Vec<Asked>> {
 
 /// Whether it is a word that sbatch doesn't know and that has nothing to do with GPUs.
 fn is_of_srun_only(word: &[u8]) -> bool {
-    let flags: [&[u8]; 12] = [
-        b"--pty",
-        b"-u",
-        b"--unbuffered",
-        b"-l",
-        b"--label",
-        b"--overlap",
-        b"--exact",
-        b"-X",
-        b"--disable-status",
-        b"--no-shell",
-        b"--x11",
-        b"--multi-prog",
-    ];
-    let starts: [&[u8]; 6] =
-        [b"--mpi=", b"--cpu-bind=", b"--immediate=", b"--x11=", b"--kill-on-bad-exit=", b"--bell"];
-    flags.contains(&word) || starts.iter().any(|start| word.starts_with(start))
+    let flags = "--pty -u --unbuffered -l --label --overlap --exact -X --disable-status --no-shell --x11 --multi-prog";
+    let starts = "--mpi= --cpu-bind= --immediate= --x11= --kill-on-bad-exit= --bell";
+    flags.split(' ').any(|flag| word == flag.as_bytes())
+        || starts.split(' ').any(|start| word.starts_with(start.as_bytes()))
 }
 
 /// Checks past requests by today's limits.

@@ -3,6 +3,8 @@
 //! From sbatch(1) and the answers of each release to `sbatch --OPTION=`. The table lacks options of a site's SPANK
 //! plugins, since it can't know whether the next word belongs to one.
 
+use std::sync::LazyLock;
+
 use gpushare_slurm_text::version::Release;
 
 /// Whether an option takes a value, in getopt_long(3)'s terms.
@@ -29,10 +31,25 @@ pub struct Spec {
     until: Release,
 }
 
-/// The options of one release.
+/// The options of one release, by name.
 pub fn options(release: Release) -> impl Iterator<Item = &'static Spec> + Clone {
-    SPECS.iter().filter(move |spec| spec.since <= release && release <= spec.until)
+    ALL.iter().filter(move |spec| spec.since <= release && release <= spec.until)
 }
+
+static ALL: LazyLock<Vec<Spec>> = LazyLock::new(|| {
+    let mut all: Vec<Spec> = PLAIN.split(' ').map(required).chain(OTHERS.iter().copied()).collect();
+    all.sort_by_key(|spec| spec.name);
+    all
+});
+
+/// Those that need a value, have no letter, and are in each release.
+const PLAIN: &str = "\
+    acctg-freq batch bb bbf cluster cluster-constraint comment container context cores-per-socket cpu-freq \
+    cpus-per-gpu deadline delay-boot export export-file gid gpu-bind gpu-freq gpus-per-node gpus-per-socket \
+    gpus-per-task gres gres-flags hint kill-on-invalid-dep mail-type mail-user mcs-label mem mem-bind \
+    mem-per-cpu mem-per-gpu mincpus network ntasks-per-core ntasks-per-gpu ntasks-per-node ntasks-per-socket \
+    ntasks-per-tres open-mode prefer priority profile reservation signal sockets-per-node switches \
+    tasks-per-node thread-spec threads-per-core time-min tmp uid wait-all-nodes wckey wrap";
 
 const fn spec(name: &'static str, arity: Arity) -> Spec {
     Spec { name, short: None, arity, since: Release(0, 0), until: Release(u8::MAX, 0) }
@@ -64,73 +81,38 @@ impl Spec {
     }
 }
 
-const SPECS: &[Spec] = &[
+const OTHERS: &[Spec] = &[
     required("account").short(b'A'),
-    required("acctg-freq"),
     required("array").short(b'a'),
     required("autocomplete").since(23, 2),
-    required("batch"),
-    required("bb"),
-    required("bbf"),
     required("begin").short(b'b'),
     required("chdir").short(b'D'),
-    required("cluster"),
-    required("cluster-constraint"),
     required("clusters").short(b'M'),
-    required("comment"),
     flag("consolidate-segments").since(25, 11),
     required("constraint").short(b'C'),
-    required("container"),
     required("container-id").since(23, 2),
     required("container-type").since(26, 5),
-    required("context"),
     flag("contiguous"),
     required("core-spec").short(b'S'),
-    required("cores-per-socket"),
-    required("cpu-freq"),
-    required("cpus-per-gpu"),
     required("cpus-per-task").short(b'c'),
-    required("deadline"),
-    required("delay-boot"),
     required("dependency").short(b'd'),
     required("distribution").short(b'm'),
     required("error").short(b'e'),
     required("exclude").short(b'x'),
     optional("exclusive"),
-    required("export"),
-    required("export-file"),
     flag("external").since(25, 5),
     required("extra").since(23, 2),
     required("extra-node-info").short(b'B'),
     optional("get-user-env").until(24, 11),
     flag("get-user-env").since(25, 5),
-    required("gid"),
-    required("gpu-bind"),
-    required("gpu-freq"),
     required("gpus").short(b'G'),
-    required("gpus-per-node"),
-    required("gpus-per-socket"),
-    required("gpus-per-task"),
-    required("gres"),
-    required("gres-flags"),
     flag("help").short(b'h'),
-    required("hint"),
     flag("hold").short(b'H'),
     flag("ignore-pbs"),
     required("input").short(b'i'),
     required("job-name").short(b'J'),
-    required("kill-on-invalid-dep"),
     required("licenses").short(b'L'),
-    required("mail-type"),
-    required("mail-user"),
-    required("mcs-label"),
-    required("mem"),
-    required("mem-bind"),
-    required("mem-per-cpu"),
-    required("mem-per-gpu"),
     required("mem-update").since(26, 5),
-    required("mincpus"),
-    required("network"),
     optional("nice"),
     optional("no-kill").short(b'k'),
     flag("no-requeue"),
@@ -138,56 +120,34 @@ const SPECS: &[Spec] = &[
     required("nodelist").short(b'w'),
     required("nodes").short(b'N'),
     required("ntasks").short(b'n'),
-    required("ntasks-per-core"),
-    required("ntasks-per-gpu"),
-    required("ntasks-per-node"),
-    required("ntasks-per-socket"),
-    required("ntasks-per-tres"),
     optional("oom-kill-step").since(24, 11),
-    required("open-mode"),
     required("output").short(b'o'),
     flag("overcommit").short(b'O'),
     flag("oversubscribe").short(b's'),
     flag("parsable"),
     required("partition").short(b'p'),
     required("power").until(23, 11),
-    required("prefer"),
-    required("priority"),
-    required("profile"),
     optional("propagate"),
     required("qos").short(b'q'),
     flag("quiet").short(b'Q'),
     flag("reboot"),
     flag("requeue").until(25, 5),
     optional("requeue").since(25, 11),
-    required("reservation"),
     required("resources").since(25, 11),
     optional("resv-ports").since(24, 5),
     required("segment").since(24, 5),
-    required("signal"),
-    required("sockets-per-node"),
     flag("spread-job"),
     flag("spread-segments").since(25, 11),
     flag("stepmgr").since(24, 5),
-    required("switches"),
-    required("tasks-per-node"),
     flag("test-only"),
-    required("thread-spec"),
-    required("threads-per-core"),
     required("time").short(b't'),
-    required("time-min"),
-    required("tmp"),
     required("tres-bind").since(23, 11),
     required("tres-per-task").since(23, 2),
-    required("uid"),
     flag("usage"),
     flag("use-min-nodes"),
     flag("verbose").short(b'v'),
     flag("version").short(b'V'),
     flag("wait").short(b'W'),
-    required("wait-all-nodes"),
-    required("wckey"),
-    required("wrap"),
 ];
 
 /// The variables that matter here and their options, in the order in which sbatch reads them: the second of

@@ -16,16 +16,8 @@ pub struct Form {
 }
 
 /// Options that request GPUs.
-const ASKING: [&str; 8] = [
-    "gres",
-    "gpus",
-    "gpus-per-node",
-    "gpus-per-socket",
-    "gpus-per-task",
-    "tres-per-task",
-    "ntasks-per-gpu",
-    "exclusive",
-];
+const ASKING: &str =
+    "gres gpus gpus-per-node gpus-per-socket gpus-per-task tres-per-task ntasks-per-gpu exclusive";
 /// Options that set the number of tasks.
 const TASKS: [&str; 3] = ["ntasks", "ntasks-per-node", "tasks-per-node"];
 /// No readable option is longer.
@@ -58,7 +50,7 @@ impl Form {
         let asks = |(name, value): &Asked| {
             let named = |text: &Vec<u8>| text.windows(3).any(|part| part.eq_ignore_ascii_case(b"gpu"));
             let of_gpus = !matches!(*name, "gres" | "tres-per-task") || value.as_ref().is_some_and(named);
-            ASKING.contains(name) && of_gpus
+            ASKING.split(' ').any(|option| option == *name) && of_gpus
         };
         let short = |one: &Asked| one.1.as_ref().is_none_or(|value| value.len() <= LONGEST);
         if !all.iter().any(asks) || !all.iter().filter(|one| asks(one)).all(short) {

@@ -17,35 +17,19 @@ pub const LAST_SUCCESS: &str = "gpushare_last_success_timestamp_seconds";
 pub fn exposition(facts: &Facts, success: Option<u64>) -> String {
     let mut text = Text::default();
     let version = env!("CARGO_PKG_VERSION");
-    text.family(
-        ("gpushare_build_info", "gauge", "The version of gpushare, as a label; always 1."),
-        [(vec![("version", version)], 1)],
-    );
-    text.gauge(
-        "gpushare_up",
-        "Whether everything about this machine could be read.",
-        u8::from(facts.is_complete()),
-    );
-    text.family(
-        (
-            "gpushare_source_up",
-            "gauge",
-            "Whether this could be read: conf, gpus, ledger, counts, nvml, refusals.",
-        ),
-        facts.sources.iter().map(|(source, read)| (vec![("source", *source)], u8::from(*read))),
-    );
-    text.gauge(
-        "gpushare_config_error",
-        "Whether gpushare.conf is broken; then slurmctld keeps its last good rules, and jobs with GPUs fail on \
-         nodes.",
-        u8::from(facts.config_error),
-    );
+    let help = "The version of gpushare, as a label; always 1.";
+    text.family(("gpushare_build_info", "gauge", help), [(vec![("version", version)], 1)]);
+    let help = "Whether everything about this machine could be read.";
+    text.gauge("gpushare_up", help, u8::from(facts.is_complete()));
+    let help = "Whether this could be read: conf, gpus, ledger, counts, nvml, refusals.";
+    let sources = facts.sources.iter().map(|(source, read)| (vec![("source", *source)], u8::from(*read)));
+    text.family(("gpushare_source_up", "gauge", help), sources);
+    let help = "Whether gpushare.conf is broken; then slurmctld keeps its last good rules, and jobs with GPUs fail on \
+                nodes.";
+    text.gauge("gpushare_config_error", help, u8::from(facts.config_error));
     if let Some(success) = success {
-        text.gauge(
-            LAST_SUCCESS,
-            "The last time that everything could be read, in seconds since 1970.",
-            success,
-        );
+        let help = "The last time that everything could be read, in seconds since 1970.";
+        text.gauge(LAST_SUCCESS, help, success);
     }
     if let Some(node) = &facts.node {
         gpus(&mut text, node);
@@ -77,36 +61,26 @@ fn gpus(text: &mut Text, node: &Node) {
         Some(Node::users(node.entries.iter().filter(|entry| entry.is_on(&total.gpu))) as u64)
     });
     each("gpushare_gpu_whole", "Whether a job has this GPU whole.", &|total| Some(total.whole.into()));
-    each(
-        "gpushare_gpu_mig_enabled",
-        "Whether MIG is enabled on this GPU, which then takes no shares.",
-        &|total| Some((node.unfit(total) == Some(&Unfit::MigEnabled)).into()),
-    );
-    each(
-        "gpushare_gpu_drained",
-        "Whether an administrator took this GPU out of service; it then takes no shares.",
-        &|total| Some(total.drain.is_some().into()),
-    );
-    each(
-        "gpushare_gpu_healthy",
-        "Whether NVML reports no fault of this GPU; with a fault it takes no shares.",
-        &|total| node.is_health_known.then(|| total.state.fault.is_none().into()),
-    );
-    each(
-        "gpushare_gpu_processes_without_mps",
-        "Processes on this GPU that bypass the MPS daemons of its shares, and so run without limits.",
-        &|total| total.without_mps(&node.daemons).map(u64::from),
-    );
-    each(
-        "gpushare_gpu_foreign_processes",
-        "Foreign processes: they compute on this GPU but are in none of its jobs.",
-        &|total| total.foreign.as_ref().map(|found| found.len() as u64),
-    );
-    each(
-        "gpushare_gpu_idle_seconds",
-        "The longest time that a job on this GPU was not seen to use it, up to the last check.",
-        &|total| node.idle(&total.gpu),
-    );
+    let help = "Whether MIG is enabled on this GPU, which then takes no shares.";
+    each("gpushare_gpu_mig_enabled", help, &|total| {
+        Some((node.unfit(total) == Some(&Unfit::MigEnabled)).into())
+    });
+    let help = "Whether an administrator took this GPU out of service; it then takes no shares.";
+    each("gpushare_gpu_drained", help, &|total| Some(total.drain.is_some().into()));
+    let help = "Whether NVML reports no fault of this GPU; with a fault it takes no shares.";
+    each("gpushare_gpu_healthy", help, &|total| {
+        node.is_health_known.then(|| total.state.fault.is_none().into())
+    });
+    let help = "Processes on this GPU that bypass the MPS daemons of its shares, and so run without limits.";
+    each("gpushare_gpu_processes_without_mps", help, &|total| {
+        total.without_mps(&node.daemons).map(u64::from)
+    });
+    let help = "Foreign processes: they compute on this GPU but are in none of its jobs.";
+    each("gpushare_gpu_foreign_processes", help, &|total| {
+        total.foreign.as_ref().map(|found| found.len() as u64)
+    });
+    let help = "The longest time that a job on this GPU was not seen to use it, up to the last check.";
+    each("gpushare_gpu_idle_seconds", help, &|total| node.idle(&total.gpu));
     let missing = node.details.iter().filter(|detail| detail.number.is_none()).count();
     text.gauge("gpushare_gpus", "GPUs that exist on this node.", node.gpus.len());
     text.gauge("gpushare_gpus_missing", "GPUs that are listed for this node but missing.", missing);
@@ -166,21 +140,12 @@ fn placements(text: &mut Text, facts: &Facts) {
         });
         text.family((name, "counter", help), samples);
     };
-    counter(
-        "gpushare_placements_total",
-        "Jobs that were given a share or whole GPUs, since the node booted.",
-        &[("share", Event::Share), ("whole", Event::Whole)],
-    );
-    counter(
-        "gpushare_overcommitted_placements_total",
-        "Shares placed on a GPU that had too few units free.",
-        &[("", Event::Overcommitted)],
-    );
-    counter(
-        "gpushare_placement_failures_total",
-        "Starts of jobs that failed on this node.",
-        &[("", Event::Failed)],
-    );
+    let help = "Jobs that were given a share or whole GPUs, since the node booted.";
+    counter("gpushare_placements_total", help, &[("share", Event::Share), ("whole", Event::Whole)]);
+    let help = "Shares placed on a GPU that had too few units free.";
+    counter("gpushare_overcommitted_placements_total", help, &[("", Event::Overcommitted)]);
+    let help = "Starts of jobs that failed on this node.";
+    counter("gpushare_placement_failures_total", help, &[("", Event::Failed)]);
 }
 
 fn messages(text: &mut Text, facts: &Facts) {

@@ -1,14 +1,15 @@
 //! One call of sacctmgr: its arguments, and what it changes, as text.
 
-/// The kind of change in a line.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Sign {
-    /// Something is added.
-    Add,
-    /// Something is changed.
-    Change,
-    /// Something is removed.
-    Remove,
+gpushare::names! {
+    /// The kind of change in a line.
+    pub enum Sign: word {
+        /// Something is added.
+        Add = "add",
+        /// Something is changed.
+        Change = "change",
+        /// Something is removed.
+        Remove = "remove",
+    }
 }
 
 /// A call of sacctmgr.

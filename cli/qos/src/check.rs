@@ -18,6 +18,9 @@ use crate::config::{ManagedQos, Members};
 
 mod lending;
 
+/// Why owners may not have more GPUs than there are.
+const BACK: &str = "; with Burst, each must be able to get its own back";
+
 /// What slurmctld reports about the cluster.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Cluster {
@@ -151,18 +154,9 @@ pub fn check(
                     *sum = sum.saturating_add(*number);
                     // Reported only once, for the line that exceeds the sum.
                     if before <= count && *sum > count {
-                        let why = if lenders.lend {
-                            "; with Burst, each must be able to get its own back"
-                        } else {
-                            ""
-                        };
-                        say(
-                            lenders.lend,
-                            format!(
-                                "with {gres_type}:{number} the QOSes add up to {sum} {gres_type}, but the cluster \
-                                 has {count}{why}"
-                            ),
-                        );
+                        let text = format!("with {gres_type}:{number} the QOSes add up to {sum} {gres_type}");
+                        let why = if lenders.lend { BACK } else { "" };
+                        say(lenders.lend, format!("{text}, but the cluster has {count}{why}"));
                     }
                 }
             }
@@ -174,9 +168,8 @@ pub fn check(
         ];
         let errors = errors.into_iter().flatten().chain(unknown_preempted(managed, actual, &names));
         errors.for_each(|text| say(true, text));
-        for (is_error, text) in wrong_members(managed, actual, strangers) {
-            say(is_error, text);
-        }
+        let of_members = wrong_members(managed, actual, strangers).into_iter();
+        of_members.for_each(|(is_error, text)| say(is_error, text));
         // What is the same for several owners is one warning.
         for (is_error, text) in lenders.findings(managed, cluster) {
             if is_error || warned.insert(text.clone()) {
@@ -189,12 +182,11 @@ pub fn check(
 
 fn no_such_type(gres_type: &str, cluster: &Cluster) -> String {
     let types: Vec<&str> = cluster.gpus.keys().map(String::as_str).collect();
-    let there = if types.is_empty() {
-        "nodes have no typed GPUs".to_owned()
-    } else {
-        format!("there are {}", types.join(", "))
-    };
-    format!("no node has a GPU of type '{gres_type}'; {there}")
+    let none = format!("no node has a GPU of type '{gres_type}'");
+    match types.is_empty() {
+        true => format!("{none}; nodes have no typed GPUs"),
+        false => format!("{none}; there are {}", types.join(", ")),
+    }
 }
 
 /// A limit on something that slurmctld doesn't count would have no effect. If a type exists on no node, only that is
@@ -204,9 +196,8 @@ fn untracked(managed: &ManagedQos, cluster: &Cluster) -> Option<String> {
     for field in FIELDS.iter().filter(|field| field.kind == Kind::Tres) {
         let Some(Value::Tres(limits)) = managed.setting(field) else { continue };
         for name in limits.keys().filter(|name| cluster.spelling(name).is_none()) {
-            let gres_type =
-                managed.gpus.iter().find(|(gres_type, _)| *name == format!("gres/gpu:{gres_type}"));
-            let nowhere = gres_type.is_some_and(|(gres_type, _)| cluster.count(gres_type).is_none());
+            let mut lacking = managed.gpus.iter().filter(|(name, _)| cluster.count(name).is_none());
+            let nowhere = lacking.any(|(gres_type, _)| *name == format!("gres/gpu:{gres_type}"));
             if !nowhere && !missing.contains(&name.as_str()) {
                 missing.push(name);
             }
@@ -259,14 +250,10 @@ fn cycle(managed: &ManagedQos, in_file: &HashMap<&str, &Settings>, actual: &Actu
 }
 
 fn unknown_preempted(managed: &ManagedQos, actual: &Actual, in_file: &HashSet<&str>) -> Vec<String> {
-    let names = value::names(&managed.settings, "Preempt");
-    let unknown =
-        names.iter().filter(|name| !in_file.contains(name.as_str()) && !actual.qoses.contains_key(*name));
-    unknown
-        .map(|name| {
-            format!("Preempt names QOS '{name}', which is neither in this file nor in Slurm's database")
-        })
-        .collect()
+    let is_known = |name: &String| in_file.contains(name.as_str()) || actual.qoses.contains_key(name);
+    let unknown = value::names(&managed.settings, "Preempt").iter().filter(|name| !is_known(name));
+    let nowhere = "which is neither in this file nor in Slurm's database";
+    unknown.map(|name| format!("Preempt names QOS '{name}', {nowhere}")).collect()
 }
 
 fn wrong_members(managed: &ManagedQos, actual: &Actual, strangers: &HashSet<String>) -> Vec<(bool, String)> {

@@ -44,20 +44,8 @@ pub fn gpus(report: &Report) -> Table {
 
 /// A row for each group and type.
 pub fn groups(report: &Report) -> Table {
-    let head = vec![
-        "GROUP",
-        "GPU",
-        "NUMBER",
-        "OWNED",
-        "USED",
-        "BORROWED",
-        "LENT",
-        "IDLE",
-        "JOBS",
-        "WAIT",
-        "90 % WAIT",
-        "REFUSED",
-    ];
+    let head = "GROUP, GPU, NUMBER, OWNED, USED, BORROWED, LENT, IDLE, JOBS, WAIT, 90 % WAIT, REFUSED";
+    let head = head.split(", ").collect();
     let mut rows = Vec::new();
     for group in &report.groups {
         let wait = |time: Option<u32>| time.map_or("-".to_owned(), |seconds| time::text(seconds.into()));

@@ -4,6 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::{fs, io};
 
+pub use gpushare_node::gpu::gres_conf::lines::last;
 use gpushare_node::gpu::gres_conf::lines::{DEPTH, fields, include, included, logical_lines};
 
 use gpushare_slurm_text::Settings;

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use file::ConfFile;
+use file::{ConfFile, last};
 use gpushare::config::last_good;
 use gpushare::text::hostlist::names;
 
@@ -48,10 +48,7 @@ pub fn host() -> String {
 fn node_of(conf: &ConfFile, machine: &str) -> Option<String> {
     let mut found = Vec::new();
     for fields in conf.fields() {
-        let of = |key: &str| {
-            let field = fields.iter().find(|(name, _)| name.eq_ignore_ascii_case(key));
-            names::each(field.map_or("", |(_, list)| list))
-        };
+        let of = |key: &str| names::each(last(&fields, key).unwrap_or_default());
         let (nodes, hosts) = (of("NodeName"), of("NodeHostname"));
         // One machine may have all nodes of the line.
         let hosts = hosts.iter().cycle().take(if hosts.len() == 1 { nodes.len() } else { hosts.len() });

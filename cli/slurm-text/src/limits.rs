@@ -54,36 +54,24 @@ fn columns_of((_, arguments): Question) -> usize {
     arguments.last().map_or(0, |format| format.split(',').count())
 }
 
-/// What a limit counts together.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Kind {
-    /// All jobs.
-    Grp,
-    /// Each job.
-    PerJob,
-    /// All jobs of a user.
-    PerUser,
-    /// All jobs of an account.
-    PerAccount,
-    /// Each node of a job; Slurm divides the job's number by its nodes and rounds down.
-    PerNode,
+gpushare::names! {
+    /// What a limit counts together, in the order of the columns, each as sacctmgr names it in full.
+    #[derive(PartialOrd, Ord, Hash)]
+    pub enum Kind: word {
+        /// All jobs.
+        Grp = "GrpTRES",
+        /// Each job.
+        PerJob = "MaxTRESPerJob",
+        /// All jobs of a user.
+        PerUser = "MaxTRESPerUser",
+        /// All jobs of an account.
+        PerAccount = "MaxTRESPerAccount",
+        /// Each node of a job; Slurm divides the job's number by its nodes and rounds down.
+        PerNode = "MaxTRESPerNode",
+    }
 }
 
 impl Kind {
-    /// All, in the order of the columns.
-    pub const ALL: [Kind; 5] = [Kind::Grp, Kind::PerJob, Kind::PerUser, Kind::PerAccount, Kind::PerNode];
-
-    /// As sacctmgr names it in full.
-    pub const fn word(self) -> &'static str {
-        match self {
-            Kind::Grp => "GrpTRES",
-            Kind::PerJob => "MaxTRESPerJob",
-            Kind::PerUser => "MaxTRESPerUser",
-            Kind::PerAccount => "MaxTRESPerAccount",
-            Kind::PerNode => "MaxTRESPerNode",
-        }
-    }
-
     /// Its column. `MaxTRES` is the limit per job; 22.05 has no other short name for it.
     pub const fn column(self) -> &'static str {
         match self {

@@ -112,19 +112,10 @@ pub fn read(text: &str) -> Vec<Node> {
 /// The reason may have several words; in the one-line form, the text after it begins with one of these.
 fn reason(text: &str) -> Option<String> {
     let (_, text) = text.split_once(" Reason=")?;
-    let ends = [
-        "\n",
-        " Comment=",
-        " Extra=",
-        " InstanceId=",
-        " InstanceType=",
-        " Parameters=",
-        " ReservationName=",
-        " ResvName=",
-        " TLSCertTokenSet=",
-        " Topology=",
-    ];
-    let end = ends.iter().filter_map(|key| text.find(key)).min().unwrap_or(text.len());
+    let keys =
+        "Comment Extra InstanceId InstanceType Parameters ReservationName ResvName TLSCertTokenSet Topology";
+    let of_key = |key: &str| text.find(&format!(" {key}="));
+    let end = keys.split(' ').filter_map(of_key).chain(text.find('\n')).min().unwrap_or(text.len());
     text.get(..end).map(|text| text.trim().to_owned())
 }
 

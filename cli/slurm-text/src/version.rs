@@ -1,7 +1,6 @@
 //! Versions of Slurm as its programs and daemons print them, and how each release's clients spell a GRES.
 
 use std::fmt;
-use std::str::FromStr;
 
 use gpushare::submit::grammar::Spelling;
 
@@ -68,11 +67,6 @@ impl Version {
         Some(Version { release, micro })
     }
 
-    /// Whether both have the same release, such as 24.11.
-    pub fn is_release_of(self, other: Version) -> bool {
-        self.release == other.release
-    }
-
     /// Whether both are the same, such as 24.11.5. `None` if they have the same release and one's micro release is
     /// unknown.
     pub fn is(self, other: Version) -> Option<bool> {
@@ -97,22 +91,6 @@ impl fmt::Display for Version {
     fn fmt(&self, out: &mut fmt::Formatter) -> fmt::Result {
         write!(out, "{}", self.release)?;
         self.micro.map_or(Ok(()), |micro| write!(out, ".{micro}"))
-    }
-}
-
-gpushare::errors! {
-    /// A word that isn't a version.
-    #[derive(Debug)]
-    pub enum VersionError {
-        NotOne => "not a version of Slurm, such as 24.11.5";
-    }
-}
-
-impl FromStr for Version {
-    type Err = VersionError;
-
-    fn from_str(text: &str) -> Result<Version, VersionError> {
-        Version::parse(text).ok_or(VersionError::NotOne)
     }
 }
 
@@ -173,7 +151,7 @@ mod tests {
             ("24.11.5", "26.05", false, Some(false)),
             ("24.11.5", "25.11.5", false, Some(false)),
         ] {
-            assert_eq!(version(one).is_release_of(version(two)), release, "{one} {two}");
+            assert_eq!(version(one).release == version(two).release, release, "{one} {two}");
             assert_eq!(version(one).is(version(two)), micro, "{one} {two}");
         }
     }

@@ -73,7 +73,7 @@ fn without_accounting(config: &Config) -> Finding {
         ("QOS", !policy.records.is_empty() || !config.qoses.is_empty()),
         ("GpuWeight", !config.gpu_weights.is_empty()),
     ];
-    let named: Vec<&str> = named.into_iter().filter_map(|(key, has)| has.then_some(key)).collect();
+    let named = names::set(&named);
     if !named.is_empty() {
         said += &format!("; without effect: {}", named.join(", "));
     }
@@ -115,8 +115,7 @@ pub fn controllers(settings: &Settings) -> Vec<&str> {
 /// The controllers that take over from `host`, or from which it takes over; they can't be checked from here. `None` if
 /// it is the only one.
 pub fn other_controllers(controllers: &[&str], host: &str) -> Option<Finding> {
-    let others: Vec<String> =
-        controllers.iter().filter(|name| **name != host).map(|name| (*name).to_owned()).collect();
+    let others: Vec<&&str> = controllers.iter().filter(|name| **name != host).collect();
     let said = format!(
         "{}: its plugins can't be seen from here; gpushare check --nodes {} --via ssh compares them",
         listed(&others),
@@ -177,8 +176,7 @@ fn governed_accounts(config: &Config, accounts: &Accounts) -> Option<Finding> {
 
 /// Those that the names mean. [`names`] has the names that mean none.
 fn named<'n>(about: &'static str, list: &Patterns, all: impl Iterator<Item = &'n String>) -> Option<Finding> {
-    let meant = all.filter(|name| list.match_name(name.as_bytes(), Case::Ignored));
-    let meant: Vec<String> = meant.cloned().collect();
+    let meant: Vec<&String> = all.filter(|name| list.match_name(name.as_bytes(), Case::Ignored)).collect();
     (!meant.is_empty()).then(|| Finding::ok(about, listed(&meant)))
 }
 
@@ -212,19 +210,13 @@ fn billing(config: &Config, slurm: &Slurm) -> Vec<Finding> {
 
 /// Partitions in which shares meet on a full node while another is empty.
 fn spread(config: &Config, slurm: &Slurm) -> Option<Finding> {
-    let partitions: Vec<String> =
-        requirements::filled_in_order(config, slurm).into_iter().map(str::to_owned).collect();
-    (!partitions.is_empty()).then(|| {
-        Finding::unknown(
-            "LLN",
-            format!(
-                "not set for {}: Slurm fills one node with shares before the next, and the last ones find no GPU with \
-                 enough units; LLN=YES in the partition's line of slurm.conf spreads them, and its other jobs, over \
-                 the nodes",
-                listed(&partitions)
-            ),
-        )
-    })
+    let partitions = requirements::filled_in_order(config, slurm);
+    let said = format!(
+        "not set for {}: Slurm fills one node with shares before the next, and the last ones find no GPU with enough \
+         units; LLN=YES in the partition's line of slurm.conf spreads them, and its other jobs, over the nodes",
+        listed(&partitions)
+    );
+    (!partitions.is_empty()).then(|| Finding::unknown("LLN", said))
 }
 
 /// Whether users' processes run outside of all jobs. `None` if gpushare fences nothing.
@@ -238,11 +230,11 @@ fn login_shells(config: &Config, settings: &Settings) -> Option<Finding> {
     Some(match (config.policy.drops_user_env, never) {
         (true, _) => Finding::ok(about, "drop: slurmd runs no user's login shell"),
         (false, true) => Finding::ok(about, "GetEnvTimeout=0: slurmd runs no user's login shell"),
-        (false, false) => Finding::unknown(
-            about,
-            "allow: slurmd runs login shells of users outside of jobs, where they can open every GPU; \
-             GetUserEnv=drop in gpushare.conf ends that",
-        ),
+        (false, false) => {
+            let said = "allow: slurmd runs login shells of users outside of jobs, where they can open every GPU; \
+                        GetUserEnv=drop in gpushare.conf ends that";
+            Finding::unknown(about, said)
+        }
     })
 }
 
@@ -255,12 +247,10 @@ fn device_memory(config: &Config, settings: &Settings) -> Option<Finding> {
     let shards =
         || config.every_node().filter(|node| node.placement != Placement::Off && node.share_gres == "shard");
     if shards().any(|node| node.placement == Placement::Override) {
-        return Some(Finding::wrong(
-            about,
-            "yes: Slurm limits and reserves a shard's memory on the GPU that it allocated, but Placement=override \
-             may put the job on another",
-            "cgroup.conf on each node: ConstrainDeviceMemory=no; then restart slurmd there",
-        ));
+        let said = "yes: Slurm limits and reserves a shard's memory on the GPU that it allocated, but \
+                    Placement=override may put the job on another";
+        let fix = "cgroup.conf on each node: ConstrainDeviceMemory=no; then restart slurmd there";
+        return Some(Finding::wrong(about, said, fix));
     }
     let mut said = match shards().next() {
         Some(_) => "yes: Slurm limits the memory of shards, so gpushare sets no limit for the job".to_owned(),
@@ -278,15 +268,11 @@ fn epilogs_as_users(config: &Config, settings: &Settings) -> Option<Finding> {
     let about = "PrologFlags";
     let is_in_job = settings.list(about).iter().any(|word| word.eq_ignore_ascii_case("RunInJob"));
     let version = Version::parse(settings.get("SLURM_VERSION"))?;
-    (config.places_anywhere() && is_in_job && version.is_from_to((24, 11), (25, 11))).then(|| {
-        Finding::unknown(
-            about,
-            format!(
-                "RunInJob: Slurm {version} may start an epilog as the job's user; a later job's prolog then releases \
-                 the share"
-            ),
-        )
-    })
+    let said = format!(
+        "RunInJob: Slurm {version} may start an epilog as the job's user; a later job's prolog then releases the share"
+    );
+    let may = config.places_anywhere() && is_in_job && version.is_from_to((24, 11), (25, 11));
+    may.then(|| Finding::unknown(about, said))
 }
 
 #[cfg(test)]

@@ -131,11 +131,8 @@ pub fn judge(
 ) -> Option<Finding> {
     let Some(started) = started else {
         let said = "it doesn't run on this node: no job starts here, and none is fenced";
-        return Some(Finding::wrong(
-            ABOUT,
-            said,
-            format!("systemctl start slurmd on {node}; its log says why it ended"),
-        ));
+        let fix = format!("systemctl start slurmd on {node}; its log says why it ended");
+        return Some(Finding::wrong(ABOUT, said, fix));
     };
     let newer = |changes: &[(String, SystemTime)]| -> Vec<String> {
         changes.iter().filter(|(_, at)| *at > started + SLACK).map(|(path, _)| path.clone()).collect()
@@ -147,23 +144,15 @@ pub fn judge(
     }
     let said = format!("{} changed after slurmd started", listed(&all));
     let reads_again = installed.is_some_and(|installed| installed.is_from_to((0, 0), LAST_TO_READ_AGAIN));
-    Some(if reads_again {
-        Finding::unknown(
-            ABOUT,
-            format!("{said}: restart slurmd on {node}, unless you have run 'scontrol reconfigure' since"),
-        )
+    let then = if reads_again {
+        format!("restart slurmd on {node}, unless you have run 'scontrol reconfigure' since")
     } else if others.is_empty() {
-        Finding::unknown(
-            ABOUT,
-            format!("{said}: unless the change concerns only slurmctld, run 'scontrol reconfigure'"),
-        )
+        "unless the change concerns only slurmctld, run 'scontrol reconfigure'".to_owned()
     } else {
-        Finding::wrong(
-            ABOUT,
-            format!("{said}: it still uses the old version"),
-            format!("restart slurmd on {node}: systemctl restart slurmd"),
-        )
-    })
+        let fix = format!("restart slurmd on {node}: systemctl restart slurmd");
+        return Some(Finding::wrong(ABOUT, format!("{said}: it still uses the old version"), fix));
+    };
+    Some(Finding::unknown(ABOUT, format!("{said}: {then}")))
 }
 
 /// The reason of a drain for a change of the node's shares, in the documentation.
@@ -179,23 +168,14 @@ pub fn state(node: &Node) -> Finding {
     }
     let resume = format!("scontrol update nodename={name} state=resume");
     if is_for_a_change(node) {
-        return Finding::unknown(
-            "node",
-            format!("{name} is {state} with reason={FOR_A_CHANGE}: if no line is WRONG, {resume}"),
-        );
+        let said = format!("{name} is {state} with reason={FOR_A_CHANGE}: if no line is WRONG, {resume}");
+        return Finding::unknown("node", said);
     }
     let why = reason.as_deref().map_or_else(String::new, |reason| format!(": {reason}"));
-    Finding::wrong(
-        "node",
-        format!("{name} is {state}, so no job starts on it{why}"),
-        if state.contains("NOT_RESPONDING") || state.contains('*') {
-            format!(
-                "systemctl start munge slurmd on {name}; if no other line is WRONG, and the reason is gone, {resume}"
-            )
-        } else {
-            format!("if no other line is WRONG, and the reason is gone, {resume}")
-        },
-    )
+    let is_silent = state.contains("NOT_RESPONDING") || state.contains('*');
+    let first = if is_silent { format!("systemctl start munge slurmd on {name}; ") } else { String::new() };
+    let fix = format!("{first}if no other line is WRONG, and the reason is gone, {resume}");
+    Finding::wrong("node", format!("{name} is {state}, so no job starts on it{why}"), fix)
 }
 
 /// A slurmd that restarts acts on its files, so what is wrong in them comes first.

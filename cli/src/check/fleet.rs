@@ -1,6 +1,7 @@
 //! Combines the reports of a cluster's nodes: each node's faults, and where nodes differ. Pure.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
 
 use gpushare::text::print::counted;
 use serde::{Deserialize, Serialize};
@@ -138,31 +139,19 @@ fn is_right(said: &Said) -> bool {
 
 /// Compares what must be the same on all machines. The value that most nodes have counts as the right one.
 fn drift(reports: &[&Report]) -> Vec<Finding> {
-    let of = |report: &Report, what: &str| {
-        let Machine { versions, files, .. } = &report.machine;
-        versions.get(what).or_else(|| files.get(what)).cloned()
-    };
-    let all: BTreeSet<&String> = reports
-        .iter()
-        .flat_map(|report| report.machine.versions.keys().chain(report.machine.files.keys()))
-        .collect();
-    let mut found = Vec::new();
-    for what in all {
-        let mut groups: BTreeMap<String, Vec<&str>> = BTreeMap::new();
-        for report in reports {
-            if let Some(value) = of(report, what) {
-                groups.entry(value).or_default().push(&report.machine.node);
-            }
+    let mut all: BTreeMap<&str, BTreeMap<&str, Vec<&str>>> = BTreeMap::new();
+    for Machine { node, versions, files, .. } in reports.iter().map(|report| &report.machine) {
+        for (what, value) in versions.iter().chain(files) {
+            all.entry(what).or_default().entry(value).or_default().push(node);
         }
-        // If two values are equally frequent, the first node's counts.
-        let Some(norm) =
-            groups.values().max_by_key(|nodes| (nodes.len(), std::cmp::Reverse(nodes.first()))).cloned()
-        else {
-            continue;
-        };
+    }
+    let mut found = Vec::new();
+    for (what, groups) in all {
         let is_version = reports.iter().any(|report| report.machine.versions.contains_key(what));
-        for (value, nodes) in groups.iter().filter(|(_, nodes)| **nodes != norm) {
-            found.push(difference(what, value, nodes, &norm, is_version));
+        // If two values are equally frequent, the first node's counts.
+        let norm = groups.values().max_by_key(|nodes| (nodes.len(), Reverse(nodes.first())));
+        for (value, nodes) in groups.iter().filter(|(_, nodes)| norm != Some(nodes)) {
+            found.push(difference(what, value, nodes, norm.map_or(&[], Vec::as_slice), is_version));
         }
     }
     found

@@ -44,25 +44,17 @@ fn compare(path: &Path, text: &str, copy: Result<LastGood, NoCopy>, is_only: boo
         }
         Ok(copy) if !is_only && copy.is_of_another(text) => {
             let LastGood { path: kept, source, read_at, .. } = copy;
-            let said = format!(
-                "{} differs from {source}, whose rules of {} are in force",
-                path.display(),
-                time(read_at)
-            );
+            let (path, kept, time) = (path.display(), kept.display(), time(read_at));
+            let said = format!("{path} differs from {source}, whose rules of {time} are in force");
             let fix = format!(
                 "make gpushare.conf the same on all controllers (if it is, slurmctld reads it with the next request); \
-                 the rules in force are in {}",
-                kept.display()
+                 the rules in force are in {kept}"
             );
             Some(Finding::wrong(ABOUT, said, fix))
         }
         Ok(copy) => {
-            let said = format!(
-                "of {}; slurmctld reads {} with the next request",
-                time(copy.read_at),
-                path.display()
-            );
-            Some(Finding::unknown(ABOUT, said))
+            let (path, time) = (path.display(), time(copy.read_at));
+            Some(Finding::unknown(ABOUT, format!("of {time}; slurmctld reads {path} with the next request")))
         }
         Err(NoCopy::Read(kept, error)) if !is_only => Some(unreadable(&kept, &error)),
         Err(_) => None,
@@ -72,8 +64,8 @@ fn compare(path: &Path, text: &str, copy: Result<LastGood, NoCopy>, is_only: boo
 fn judge(because: &str, fix: &str, copy: Result<LastGood, NoCopy>) -> Finding {
     match copy {
         Ok(LastGood { path, read_at, source, .. }) => {
-            let said =
-                format!("slurmctld uses the rules of {}, of {source}, because {because}", time(read_at));
+            let time = time(read_at);
+            let said = format!("slurmctld uses the rules of {time}, of {source}, because {because}");
             Finding::wrong(ABOUT, said, format!("{fix}; the rules in force are in {}", path.display()))
         }
         Err(NoCopy::Read(path, error)) => unreadable(&path, &error),
@@ -85,11 +77,8 @@ fn judge(because: &str, fix: &str, copy: Result<LastGood, NoCopy>) -> Finding {
 }
 
 fn unreadable(path: &Path, error: &io::Error) -> Finding {
-    let path = path.display();
-    Finding::unknown(
-        ABOUT,
-        format!("can't tell which rules slurmctld uses: {path}: {error}; run this as root"),
-    )
+    let why = format!("{}: {error}; run this as root", path.display());
+    Finding::unknown(ABOUT, format!("can't tell which rules slurmctld uses: {why}"))
 }
 
 /// How long ago that was.

@@ -13,7 +13,7 @@ use super::cluster::setting;
 use super::finding::{Finding, Status};
 use super::fix::{Fix, Then};
 use crate::requirements::{self, File, hierarchy, mounts};
-use crate::slurm::file::ConfFile;
+use crate::slurm::file::{ConfFile, last};
 use crate::slurm::{Settings, Slurm};
 
 /// What must be right before a slurmd starts with other fixes.
@@ -87,11 +87,7 @@ impl OwnGres {
         let mut found = OwnGres { promised: promised(slurm_conf, node), ..OwnGres::default() };
         let mut detects = false;
         for fields in conf.fields() {
-            // Slurm uses the last value.
-            let get = |key: &str| {
-                let all = fields.iter().rev().find(|(name, _)| name.eq_ignore_ascii_case(key));
-                all.map(|(_, value)| *value)
-            };
+            let get = |key: &str| last(&fields, key);
             if get("NodeName").is_some_and(|list| hostlist::contains(list, node) == Some(false)) {
                 continue;
             }
@@ -99,9 +95,8 @@ impl OwnGres {
             let files =
                 get("File").or_else(|| get("Files")).map(|files| gpu_files::paths(files).unwrap_or_default());
             let files = files.map(|files| u64::try_from(files.len()).unwrap_or(u64::MAX));
-            let count = get("Count")
-                .and_then(|count| gres::read(&format!("x:{count}")).pop())
-                .map(|(.., count)| count);
+            let count = get("Count").and_then(|count| gres::read(&format!("x:{count}")).pop());
+            let count = count.map(|(.., count)| count);
             match get("Name") {
                 Some(name) if name.eq_ignore_ascii_case("gpu") => {
                     let count = files.or(count).unwrap_or(1);
@@ -122,19 +117,14 @@ impl OwnGres {
         }
         found
     }
-}
 
-impl OwnGres {
     /// As many GPUs as in slurm.conf, but not those of its types: slurmd then has no device for some, and slurmctld
     /// drains the node ("count reported lower than configured"). With mps or shard slurmd ends.
     fn untyped(&self, path: &Path) -> Option<Finding> {
         self.gpus.filter(|gpus| *gpus == sum(&self.promised, "gpu"))?;
         let of = |wanted: &str| -> u64 {
-            self.types
-                .iter()
-                .filter(|(name, _)| name.eq_ignore_ascii_case(wanted))
-                .map(|(_, count)| count)
-                .sum()
+            let its = self.types.iter().filter(|(name, _)| name.eq_ignore_ascii_case(wanted));
+            its.map(|(_, count)| count).sum()
         };
         let typed = self.promised.iter().filter(|(name, ..)| name == "gpu");
         let mut typed = typed.filter_map(|(_, gres_type, count)| Some((gres_type.as_deref()?, *count)));
@@ -153,10 +143,7 @@ impl OwnGres {
 fn promised(conf: &ConfFile, node: &str) -> Vec<NodeGres> {
     let (mut default, mut found) = ("", "");
     for fields in conf.fields() {
-        let get = |key: &str| {
-            fields.iter().find(|(name, _)| name.eq_ignore_ascii_case(key)).map(|(_, value)| *value)
-        };
-        match (get("NodeName"), get("Gres")) {
+        match (last(&fields, "NodeName"), last(&fields, "Gres")) {
             (Some(names), Some(text)) if names.eq_ignore_ascii_case("DEFAULT") => default = text,
             (Some(names), text) if hostlist::contains(names, node) == Some(true) => {
                 found = text.unwrap_or(default)
@@ -204,13 +191,10 @@ pub fn gres(config: &NodeConfig, own: &OwnGres, gres: &[NodeGres], path: &Path, 
     let needs_all =
         config.placement == Placement::Follow && share == "mps" && gpus > 1 && sum(gres, share) > 0;
     if needs_all && (own.shares.is_empty() || own.shares.iter().any(|share| !share.all)) {
-        findings.push(Finding::wrong(
-            about,
-            format!("{shown} has no Flags=all_sharing for {share}: Slurm gives shares on one GPU of this node at a \
-                     time"),
-            Fix::file(path, format!("Flags=all_sharing in each line with Name={share}"))
-                .then(Then::Restart(HERE.into())),
-        ));
+        let lacks = format!("{shown} has no Flags=all_sharing for {share}");
+        let said = format!("{lacks}: Slurm gives shares on one GPU of this node at a time");
+        let fix = Fix::file(path, format!("Flags=all_sharing in each line with Name={share}"));
+        findings.push(Finding::wrong(about, said, fix.then(Then::Restart(HERE.into()))));
     }
     if findings.is_empty() {
         findings.push(Finding::ok(about, format!("{shown}, as slurmctld counts")));

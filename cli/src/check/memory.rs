@@ -20,17 +20,14 @@ pub fn defaults(config: &Config, slurm: &Slurm) -> Option<Finding> {
         return None;
     }
     let conf = slurm.settings.default_memory();
-    let has = |partition: &Partition, is_it: &dyn Fn(&str) -> bool| {
-        let mut nodes = slurm.nodes_of(&partition.name);
-        nodes.any(|node| node.gres.iter().any(|(gres, ..)| is_it(gres)))
-    };
+    let has = |partition: &Partition, gres: &str| slurm.nodes_of(&partition.name).any(|node| node.has(gres));
     let is_open = |partition: &&Partition| {
         let memory = partition.memory.over(conf);
-        let gpus = has(partition, &|gres| gres == "gpu") && !memory.is_given(true);
-        gpus || has(partition, &|gres| gres == config.node.share_gres) && !memory.is_given(false)
+        let gpus = has(partition, "gpu") && !memory.is_given(true);
+        gpus || has(partition, &config.node.share_gres) && !memory.is_given(false)
     };
     let open: Vec<&Partition> = slurm.partitions.iter().filter(is_open).collect();
-    let names: Vec<String> = open.iter().map(|partition| partition.name.clone()).collect();
+    let names: Vec<&String> = open.iter().map(|partition| &partition.name).collect();
     if names.is_empty() {
         return None;
     }
@@ -38,15 +35,14 @@ pub fn defaults(config: &Config, slurm: &Slurm) -> Option<Finding> {
         true => "is refused where MaxMemPerGpu applies (GS128)",
         false => "gets all memory of its nodes, which counts against Mem= of its QOS",
     };
-    let only_gpus = open.iter().all(|one| one.memory.over(conf).is_given(true));
-    let missing = if only_gpus {
-        "DefMemPerGPU gives no memory to a job with a share, and neither DefMemPerCPU nor DefMemPerNode is set"
-    } else {
-        "neither DefMemPerCPU, DefMemPerNode nor DefMemPerGPU is set"
+    let missing = match open.iter().all(|one| one.memory.over(conf).is_given(true)) {
+        true => {
+            "DefMemPerGPU gives no memory to a job with a share, and neither DefMemPerCPU nor DefMemPerNode is set"
+        }
+        false => "neither DefMemPerCPU, DefMemPerNode nor DefMemPerGPU is set",
     };
-    let said =
-        format!("{missing}: in partition {} a job with GPUs that names no memory {effect}", listed(&names));
-    Some(Finding::unknown("DefMemPerGPU", said))
+    let place = format!("in partition {} a job with GPUs that names no memory", listed(&names));
+    Some(Finding::unknown("DefMemPerGPU", format!("{missing}: {place} {effect}")))
 }
 
 #[cfg(test)]

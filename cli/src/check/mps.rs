@@ -39,12 +39,8 @@ pub fn mps_dir(config: &NodeConfig) -> Option<Finding> {
     let device = |path: &Path| path.ancestors().find_map(|path| Some(path.metadata().ok()?.dev()));
     let shown = config.mps_dir.display();
     Some(if device(&config.mps_dir) == device(Path::new(gpushare_node::config::RUN_DIR)) {
-        Finding::unknown(
-            about,
-            format!(
-                "{shown} is on the file system of the ledger, and its users can fill it; see docs/mps.md"
-            ),
-        )
+        let said = "is on the file system of the ledger, and its users can fill it; see docs/mps.md";
+        Finding::unknown(about, format!("{shown} {said}"))
     } else {
         Finding::ok(about, format!("{shown}, on a file system of its own"))
     })
@@ -57,8 +53,8 @@ pub fn time(config: &NodeConfig) -> Option<Finding> {
     if longest <= LONGEST {
         return None;
     }
-    let fits =
-        (1..=600).rev().map(|tenths| Duration::from_millis(100 * tenths)).find(|it| waits(*it) <= LONGEST)?;
+    let mut shorter = (1..=600).rev().map(|tenths| Duration::from_millis(100 * tenths));
+    let fits = shorter.find(|it| waits(*it) <= LONGEST)?.as_millis();
     let said = format!(
         "{} ms: for a daemon that doesn't answer a prolog may wait {} s, but gpushare ends it after {} s, and its job \
          fails",
@@ -66,11 +62,7 @@ pub fn time(config: &NodeConfig) -> Option<Finding> {
         longest.as_secs(),
         LONGEST.as_secs()
     );
-    Some(Finding::wrong(
-        "MpsTimeout",
-        said,
-        format!("gpushare.conf: MpsTimeout={} or less", fits.as_millis()),
-    ))
+    Some(Finding::wrong("MpsTimeout", said, format!("gpushare.conf: MpsTimeout={fits} or less")))
 }
 
 /// Checks NVIDIA's daemons. To find out whether one daemon can serve several users, it must be started for a moment.
@@ -83,11 +75,8 @@ pub fn mps(config: &NodeConfig, is_root: bool) -> Vec<Finding> {
     let program = config.mps_control.display();
     if !config.mps_control.exists() {
         let said = format!("{word}, but there is no {program}");
-        return vec![Finding::wrong(
-            about,
-            said,
-            "install nvidia-cuda-mps (or the driver's package with it), or gpushare.conf: MpsControl",
-        )];
+        let fix = "install nvidia-cuda-mps (or the driver's package with it), or gpushare.conf: MpsControl";
+        return vec![Finding::wrong(about, said, fix)];
     }
     if !is_root {
         return vec![Finding::unknown(about, format!("{word} with {program}; only root can try it"))];
@@ -103,13 +92,14 @@ pub fn mps(config: &NodeConfig, is_root: bool) -> Vec<Finding> {
             let unit = if how.is_some_and(|how| how.unit.is_some()) { " as a systemd unit" } else { "" };
             Finding::ok(about, format!("{word}: {program} starts{unit}, accepts limits, and ends"))
         }
-        Err(error @ MpsError::NoMultiuser(..)) => Finding::wrong(
-            about,
-            error.to_string(),
-            "gpushare.conf: Mps=per-user; or a driver with a multi-user server",
-        ),
         Err(error) => {
-            Finding::wrong(about, error.to_string(), "run it by hand, as NVIDIA's documentation says")
+            let fix = match error {
+                MpsError::NoMultiuser(..) => {
+                    "gpushare.conf: Mps=per-user; or a driver with a multi-user server"
+                }
+                _ => "run it by hand, as NVIDIA's documentation says",
+            };
+            Finding::wrong(about, error.to_string(), fix)
         }
     }]
 }
@@ -121,37 +111,31 @@ pub fn others(config: &NodeConfig, found: &[Other]) -> Vec<Finding> {
     let described = |Other { pid, user_id, pipe, .. }: &Other| {
         format!("process {pid} of user {user_id} (pipes in {})", pipe.display())
     };
-    let left = |used: bool, more: &str| {
-        let all: Vec<String> = of(Whose::Forgotten { used }).map(described).collect();
-        let said = format!("an MPS daemon whose record was removed: {}{more}", listed(&all));
-        let sessions: Vec<String> =
-            of(Whose::Forgotten { used }).map(|other| other.pid.to_string()).collect();
+    let left = |used: bool| {
+        let (all, sessions): (Vec<String>, Vec<String>) =
+            of(Whose::Forgotten { used }).map(|other| (described(other), other.pid.to_string())).unzip();
+        let said = format!("an MPS daemon whose record was removed: {}", listed(&all));
         let command = format!("pkill -KILL -s {}", sessions.join(","));
-        (!all.is_empty()).then_some((said, command))
+        (!all.is_empty()).then(|| match used {
+            false => Finding::wrong(ABOUT, format!("{said}. No job here can use it"), command),
+            true => {
+                let until = "It may still serve jobs of its user here; once they have ended";
+                Finding::unknown(ABOUT, format!("{said}. {until}: {command}"))
+            }
+        })
     };
-    let unused = left(false, ". No job here can use it");
-    let used = left(true, ". It may still serve jobs of its user here");
-    let unused = unused.map(|(said, command)| Finding::wrong(ABOUT, said, command));
-    let used = used
-        .map(|(said, command)| Finding::unknown(ABOUT, format!("{said}; once they have ended: {command}")));
-    unused
-        .into_iter()
-        .chain(used)
-        .chain(of_the_site(config, &of(Whose::Site).map(described).collect::<Vec<_>>()))
-        .collect()
+    let of_the_site: Vec<String> = of(Whose::Site).map(described).collect();
+    [left(false), left(true), self::of_the_site(config, &of_the_site)].into_iter().flatten().collect()
 }
 
 fn of_the_site(config: &NodeConfig, all: &[String]) -> Option<Finding> {
     let said = format!("an MPS daemon that gpushare didn't start: {}", listed(all));
     (!all.is_empty()).then(|| match config.placement {
         Placement::Off => Finding::ok(ABOUT, said),
-        _ => Finding::unknown(
-            ABOUT,
-            format!(
-                "{said}. Programs that reach it may use its GPUs and limits instead of their share's, see \
-                 docs/running-cluster.md"
-            ),
-        ),
+        _ => {
+            let may = "Programs that reach it may use its GPUs and limits instead of their share's";
+            Finding::unknown(ABOUT, format!("{said}. {may}, see docs/running-cluster.md"))
+        }
     })
 }
 
@@ -164,18 +148,14 @@ pub fn task_prolog(config: &NodeConfig, settings: &Settings) -> Option<Finding> 
     }
     let bytes = beginning(Path::new(path), LONGEST_SCRIPT).ok()??;
     let text = String::from_utf8_lossy(&bytes);
-    let is_named =
-        |name: &str| text.lines().any(|line| !line.trim_start().starts_with('#') && line.contains(name));
-    let named: Vec<String> =
-        VARIABLES.iter().filter(|name| is_named(name)).map(|name| (*name).to_owned()).collect();
-    (!named.is_empty()).then(|| {
-        let said = format!(
-            "{path} names {}. It runs after gpushare's plugin, so what it sets replaces what the share has, see \
-             docs/running-cluster.md",
-            listed(&named)
-        );
-        Finding::unknown(about, said)
-    })
+    let code = || text.lines().filter(|line| !line.trim_start().starts_with('#'));
+    let named: Vec<_> = VARIABLES.iter().filter(|name| code().any(|line| line.contains(**name))).collect();
+    let said = format!(
+        "{path} names {}. It runs after gpushare's plugin, so what it sets replaces what the share has, see \
+         docs/running-cluster.md",
+        listed(&named)
+    );
+    (!named.is_empty()).then(|| Finding::unknown(about, said))
 }
 
 /// Compute modes in which not every share can compute: a site's own prolog may have set one.

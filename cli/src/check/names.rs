@@ -44,28 +44,23 @@ pub fn of_database(config: &Config, slurm: &Slurm) -> Vec<Finding> {
     if let Governed::Names(patterns) = &policy.governed {
         findings.extend(qoses.finding("GovernedQOS", patterns, Loss::Rule));
     }
-    findings
-        .extend(policy.records.iter().filter_map(|record| qoses.finding("QOS", &record.names, Loss::Rule)));
+    let records = policy.records.iter();
+    findings.extend(records.filter_map(|record| qoses.finding("QOS", &record.names, Loss::Rule)));
     findings.extend(new_qoses(config, slurm));
     let accounts: Vec<&str> = slurm.accounts.names.iter().map(String::as_str).collect();
     // With PrivateData users see only their own; everybody else sees root.
     if !accounts.contains(&"root") {
-        let named: Vec<&str> = [
+        let named = [
             ("GovernedAccounts", matches!(policy.accounts, GovernedAccounts::Names(_))),
             ("ExemptAccounts", !policy.exempt.accounts.is_empty()),
             ("ExemptUsers", !policy.exempt.users.is_empty()),
-        ]
-        .into_iter()
-        .filter_map(|(key, has)| has.then_some(key))
-        .collect();
-        findings.extend(hidden(&named, "PrivateData hides accounts and users from you"));
+        ];
+        findings.extend(hidden(&set(&named), "PrivateData hides accounts and users from you"));
         return findings;
     }
     let users = slurm.accounts.users.iter().map(String::as_str).collect();
-    let (accounts, users) = (
-        Kind { word: "account", names: accounts, case: Case::Ignored },
-        Kind { word: "user", names: users, case: Case::Ignored },
-    );
+    let of = |word, names| Kind { word, names, case: Case::Ignored };
+    let (accounts, users) = (of("account", accounts), of("user", users));
     if let GovernedAccounts::Names(patterns) = &policy.accounts {
         findings.extend(accounts.finding("GovernedAccounts", patterns, Loss::Rule));
     }
@@ -80,8 +75,8 @@ pub fn of_database(config: &Config, slurm: &Slurm) -> Vec<Finding> {
 fn new_qoses(config: &Config, slurm: &Slurm) -> Option<Finding> {
     let is_in_file = |name: &str| config.qoses.iter().any(|managed| managed.name.eq_ignore_ascii_case(name));
     let has = |name: &str| slurm.qoses.names.iter().any(|known| known.eq_ignore_ascii_case(name));
-    let others: Vec<&str> =
-        slurm.qoses.names.iter().map(String::as_str).filter(|name| !is_in_file(name)).collect();
+    let others = slurm.qoses.names.iter().map(String::as_str).filter(|name| !is_in_file(name));
+    let others: Vec<&str> = others.collect();
     let new = config.qoses.iter().map(|managed| managed.name.as_str()).filter(|name| !has(name));
     made("QOS", new.filter_map(|name| Some(said("QOS", name, Some(meant(name, &others)?)))).collect())
 }
@@ -136,6 +131,11 @@ pub fn of_slurmctld(config: &Config, slurm: &Slurm) -> Vec<Finding> {
     findings
 }
 
+/// Those of the keys that are set.
+pub fn set(keys: &[(&'static str, bool)]) -> Vec<&'static str> {
+    keys.iter().filter_map(|(key, is_set)| is_set.then_some(*key)).collect()
+}
+
 /// The keys whose names can't be compared, and why.
 fn hidden(keys: &[&str], why: &str) -> Option<Finding> {
     (!keys.is_empty()).then(|| Finding::unknown("names", format!("{} not compared: {why}", keys.join(", "))))
@@ -147,10 +147,9 @@ fn reservations<'s>(config: &'s Config, slurm: &'s Slurm) -> impl Iterator<Item 
     let all = Kind { word: "reservation", names, case: Case::Counts };
     let exempt = all.finding("ExemptReservations", &config.policy.exempt.reservations, Loss::Nothing);
     // A part of the name is enough.
-    let parts: Vec<String> =
-        config.policy.shares.reservations.iter().map(|part| format!("*{part}*")).collect();
-    let of_shares = Patterns::parse(&parts.join(","))
-        .and_then(|patterns| all.finding("ShareReservations", &patterns, Loss::Nothing));
+    let parts = config.policy.shares.reservations.iter().map(|part| format!("*{part}*"));
+    let parts = Patterns::parse(&parts.collect::<Vec<_>>().join(","));
+    let of_shares = parts.and_then(|parts| all.finding("ShareReservations", &parts, Loss::Nothing));
     exempt.into_iter().chain(of_shares)
 }
 
@@ -172,15 +171,11 @@ fn nodes(config: &Config, slurm: &Slurm) -> Vec<Finding> {
         // slurmctld shows no node in state FUTURE, and n20 isn't n2 misspelled.
         let words = |name: &str| name.replace(|c: char| c.is_ascii_digit(), "");
         let meant = meant(first, &known).filter(|known| words(known) != words(first))?;
-        let all = said("node", first, Some(meant));
         let more = if missing.len() > 1 { format!(" ({} more)", missing.len() - 1) } else { String::new() };
-        let about = "NodeName";
-        Some(if missing.len() == names.len() {
-            let fix = format!("gpushare.conf: correct or remove NodeName={list}");
-            Finding::wrong(about, format!("{all}{more}"), fix)
-        } else {
-            Finding::unknown(about, format!("{all}{more}"))
-        })
+        let (about, said) = ("NodeName", said("node", first, Some(meant)) + &more);
+        let fix = format!("gpushare.conf: correct or remove NodeName={list}");
+        let is_all = missing.len() == names.len();
+        Some(if is_all { Finding::wrong(about, said, fix) } else { Finding::unknown(about, said) })
     };
     config.nodes.iter().filter_map(|record| finding(&record.names)).collect()
 }
@@ -188,18 +183,12 @@ fn nodes(config: &Config, slurm: &Slurm) -> Vec<Finding> {
 /// Sizes of shares that no GPU has.
 fn sizes(config: &Config) -> Option<Finding> {
     let placed = config.every_node().filter(|node| node.placement != Placement::Off);
-    let most =
-        placed.filter_map(|node| node.units_per_gpu.as_ref()).map(|units| u64::from(units.most())).max()?;
-    let beyond: Vec<String> =
-        config.policy.shares.sizes.iter().filter(|size| **size > most).map(u64::to_string).collect();
-    (!beyond.is_empty()).then(|| {
-        let said = format!("no GPU has {} units; UnitsPerGpu is at most {most}", beyond.join(" or "));
-        Finding::wrong(
-            "ShareSizes",
-            said,
-            format!("gpushare.conf: take {} out of ShareSizes", beyond.join(", ")),
-        )
-    })
+    let most = u64::from(placed.filter_map(|node| Some(node.units_per_gpu.as_ref()?.most())).max()?);
+    let beyond = config.policy.shares.sizes.iter().filter(|size| **size > most);
+    let beyond: Vec<String> = beyond.map(u64::to_string).collect();
+    let said = format!("no GPU has {} units; UnitsPerGpu is at most {most}", beyond.join(" or "));
+    let fix = format!("gpushare.conf: take {} out of ShareSizes", beyond.join(", "));
+    (!beyond.is_empty()).then(|| Finding::wrong("ShareSizes", said, fix))
 }
 
 impl Kind<'_> {
@@ -224,18 +213,15 @@ impl Kind<'_> {
     fn without(&self, about: &'static str, unknown: &[&str], loss: Loss) -> Option<Finding> {
         let near = |name: &str| meant(name, &self.names);
         let parts: Vec<String> = unknown.iter().map(|name| said(self.word, name, near(name))).collect();
-        let fixes: Vec<String> = unknown
-            .iter()
-            .map(|name| match near(name) {
-                Some(meant) => format!("{about}: {meant} instead of {name}"),
-                None => format!("{about}: without {name}, or create it in Slurm"),
-            })
-            .collect();
+        let fix = |name: &&str| match near(name) {
+            Some(meant) => format!("{about}: {meant} instead of {name}"),
+            None => format!("{about}: without {name}, or create it in Slurm"),
+        };
+        let fixes: Vec<String> = unknown.iter().map(fix).collect();
+        let (said, fix) = (parts.join(" "), format!("gpushare.conf: {}", fixes.join("; ")));
         (!unknown.is_empty()).then(|| match loss {
-            Loss::Rule => {
-                Finding::wrong(about, parts.join(" "), format!("gpushare.conf: {}", fixes.join("; ")))
-            }
-            Loss::Nothing => Finding::unknown(about, parts.join(" ")),
+            Loss::Rule => Finding::wrong(about, said, fix),
+            Loss::Nothing => Finding::unknown(about, said),
         })
     }
 }
@@ -256,9 +242,10 @@ fn said(word: &str, name: &str, meant: Option<&str>) -> String {
 }
 
 /// Whether a name is wrong on which the fixes of others depend.
-fn is_doubt(Finding { about, said, status }: &Finding) -> bool {
-    match &**about {
-        _ if !matches!(status, Status::Wrong(_)) => false,
+fn is_doubt(finding: &Finding) -> bool {
+    let said = &finding.said;
+    match &*finding.about {
+        _ if !finding.is_wrong() => false,
         "GPU types" => true,
         "QOS" => said.starts_with("no ") || said.contains("no node has a GPU of type"),
         "GovernedQOS" | "GpuWeight" => said.starts_with("no "),
@@ -266,33 +253,28 @@ fn is_doubt(Finding { about, said, status }: &Finding) -> bool {
     }
 }
 
+/// Whether `gpushare qos apply` would make what the name means.
+fn is_made(finding: &Finding) -> bool {
+    let is_new = ["QOS", "Account"].contains(&&*finding.about) && finding.said.starts_with("no ");
+    is_new && finding.status == Status::Unknown
+}
+
 /// Corrects the names first: with them the other fixes would write something else, or something weaker.
 pub fn before_others(findings: &mut [Finding]) {
-    let first: BTreeSet<&str> =
-        findings.iter().filter(|finding| is_doubt(finding)).map(|finding| &*finding.about).collect();
-    let first = first.into_iter().collect::<Vec<_>>().join(", ");
-    for finding in findings.iter_mut().filter(|finding| !first.is_empty() && !is_doubt(finding)) {
-        let depends =
-            ["QOS", "AccountingStorageTRES", "TRESBillingWeights", "ForeignTypes"].contains(&&*finding.about);
-        if depends && matches!(finding.status, Status::Wrong(_)) {
-            let fix = format!("first the names of {first} in gpushare.conf, then gpushare check again");
-            finding.status = Status::Wrong(fix.into());
-        }
-    }
-    let is_made = |finding: &Finding| {
-        finding.status == Status::Unknown
-            && ["QOS", "Account"].contains(&&*finding.about)
-            && finding.said.starts_with("no ")
+    let named = |is_one: fn(&Finding) -> bool| {
+        let keys = findings.iter().filter(|one| is_one(one)).map(|one| &*one.about);
+        keys.collect::<BTreeSet<_>>().into_iter().collect::<Vec<_>>().join(", ")
     };
-    let made: BTreeSet<&str> =
-        findings.iter().filter(|finding| is_made(finding)).map(|one| &*one.about).collect();
-    let made = made.into_iter().collect::<Vec<_>>().join(", ");
-    for finding in findings.iter_mut().filter(|_| !made.is_empty()) {
-        if let Status::Wrong(fix) = &mut finding.status
-            && fix.makes_names()
-        {
-            *fix =
-                std::mem::take(fix).after(format!("if the names of {made} (lines with ?) are intentional: "));
+    let (first, made) = (named(is_doubt), named(is_made));
+    let dependent = ["QOS", "AccountingStorageTRES", "TRESBillingWeights", "ForeignTypes"];
+    for finding in findings {
+        let depends = !first.is_empty() && !is_doubt(finding) && dependent.contains(&&*finding.about);
+        let Status::Wrong(fix) = &mut finding.status else { continue };
+        if depends {
+            *fix = format!("first the names of {first} in gpushare.conf, then gpushare check again").into();
+        } else if !made.is_empty() && fix.makes_names() {
+            let if_meant = format!("if the names of {made} (lines with ?) are intentional: ");
+            *fix = std::mem::take(fix).after(if_meant);
         }
     }
 }

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use gpushare::text::hostlist;
 use gpushare_node::config::NodeConfig;
-use gpushare_node::gpu::gres_conf::lines::fields;
+use gpushare_node::gpu::gres_conf::lines::{fields, last};
 
 use super::finding::Finding;
 use super::fix::{Fix, Then};
@@ -30,16 +30,20 @@ pub fn user(settings: &Settings, slurm_conf: &Path) -> Option<Finding> {
     let shown = path.display();
     match of_users(&text) {
         Private::No => None,
-        Private::Yes => Some(Finding::wrong(
-            about,
-            "namespace/linux puts steps into a user namespace, where no fence can be put up: all jobs' tasks fail",
-            Fix::file(&path, "clone_ns_flags without CLONE_NEWUSER")
-                .then(Then::Restart("restart slurmd. See docs/containers.md".to_owned())),
-        )),
-        Private::Unclear => Some(Finding::unknown(
-            about,
-            format!("namespace/linux: if {shown} has CLONE_NEWUSER for this node, all jobs' tasks fail"),
-        )),
+        Private::Yes => {
+            let said = "namespace/linux puts steps into a user namespace, where no fence can be put up: all jobs' \
+                        tasks fail";
+            let then = Then::Restart("restart slurmd. See docs/containers.md".to_owned());
+            Some(Finding::wrong(
+                about,
+                said,
+                Fix::file(&path, "clone_ns_flags without CLONE_NEWUSER").then(then),
+            ))
+        }
+        Private::Unclear => {
+            let has = format!("if {shown} has CLONE_NEWUSER for this node");
+            Some(Finding::unknown(about, format!("namespace/linux: {has}, all jobs' tasks fail")))
+        }
     }
 }
 
@@ -49,10 +53,8 @@ pub fn shm(config: &NodeConfig, settings: &Settings, slurm_conf: &Path, node: &s
         return None;
     }
     // It is NamespaceType from 25.11 on.
-    let (about, kind) = ["NamespaceType", "JobContainerType"]
-        .into_iter()
-        .map(|key| (key, settings.get(key)))
-        .find(|(_, kind)| !kind.is_empty())?;
+    let keys = ["NamespaceType", "JobContainerType"].map(|key| (key, settings.get(key)));
+    let (about, kind) = keys.into_iter().find(|(_, kind)| !kind.is_empty())?;
     let (file, read): (_, fn(&str, &str) -> Private) = match kind.rsplit('/').next() {
         Some("tmpfs") => ("job_container.conf", of_tmpfs),
         Some("linux") => ("namespace.yaml", |text, _| of_linux(text)),
@@ -61,22 +63,18 @@ pub fn shm(config: &NodeConfig, settings: &Settings, slurm_conf: &Path, node: &s
     let path = slurm_conf.with_file_name(file);
     let shown = path.display();
     Some(match fs::read_to_string(&path).map(|text| read(&text, node)) {
-        Ok(Private::Yes) => Finding::wrong(
-            about,
-            format!(
-                "{kind} gives jobs a {SHM} of their own, so no program reaches its MPS daemon: they fail"
-            ),
-            Fix::file(&path, format!("Dirs without {SHM}, such as Dirs=/tmp (Slurm 23.02 and newer)")).then(
-                Then::Restart(
-                    "restart slurmd; or Mps=off and MpsWholeGpus=no. See docs/containers.md".to_owned(),
-                ),
-            ),
-        ),
+        Ok(Private::Yes) => {
+            let said = "of their own, so no program reaches its MPS daemon: they fail";
+            let fix = format!("Dirs without {SHM}, such as Dirs=/tmp (Slurm 23.02 and newer)");
+            let then = "restart slurmd; or Mps=off and MpsWholeGpus=no. See docs/containers.md";
+            let fix = Fix::file(&path, fix).then(Then::Restart(then.to_owned()));
+            Finding::wrong(about, format!("{kind} gives jobs a {SHM} {said}"), fix)
+        }
         Ok(Private::No) => Finding::ok(about, format!("{kind}, and jobs share {SHM} with MPS daemons")),
-        Ok(Private::Unclear) => Finding::unknown(
-            about,
-            format!("{kind}: unless {shown} leaves {SHM} out for this node, shares fail"),
-        ),
+        Ok(Private::Unclear) => {
+            let said = format!("{kind}: unless {shown} leaves {SHM} out for this node, shares fail");
+            Finding::unknown(about, said)
+        }
         Err(error) => Finding::unknown(about, format!("{kind}: {shown}: {error}")),
     })
 }
@@ -102,9 +100,7 @@ impl Private {
 fn of_tmpfs(text: &str, node: &str) -> Private {
     let (mut dirs, mut global, mut base) = (None, None, None);
     for line in plain_lines(text).filter_map(fields) {
-        let value = |wanted: &str| {
-            line.iter().find(|(key, _)| key.eq_ignore_ascii_case(wanted)).map(|(_, value)| *value)
-        };
+        let value = |key: &str| last(&line, key);
         match value("nodename").map(|list| hostlist::contains(list, node)) {
             Some(Some(false)) => continue,
             Some(None) => return Private::Unclear,

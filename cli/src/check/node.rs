@@ -32,53 +32,35 @@ pub fn gres(config: &NodeConfig, node: &Node, elsewhere: bool, gpus: Option<&Inv
         return vec![Finding::ok(about, "off: gpushare neither places nor fences jobs on this node")];
     }
     let word = config.placement.word();
-    let mut findings = Vec::new();
     let units = gpus.and_then(|gpus| gpu::units_of(config, gpus));
     let units = units.as_deref();
-    if gpus.is_none() && is_without(config, node) {
-        findings.push(Finding::ok(about, format!("{word}: no GPUs and no shares here")));
-    } else if !has(share) && has("gpu") && elsewhere && config.placement != Placement::Own {
-        findings.push(Finding::ok(about, format!("{word}: {}, whole GPUs only", written(node))));
+    let (is_own, name) = (config.placement == Placement::Own, &node.name);
+    let found = if gpus.is_none() && is_without(config, node) {
+        Finding::ok(about, format!("{word}: no GPUs and no shares here"))
+    } else if !has(share) && has("gpu") && elsewhere && !is_own {
+        Finding::ok(about, format!("{word}: {}, whole GPUs only", written(node)))
+    } else if !has(share) && is_own {
+        let number = units.map_or("N".to_owned(), |units| sum(units).to_string());
+        let fix = format!("slurm.conf: NodeName={name} … Gres={share}:{number}; then {Grows}");
+        Finding::wrong(about, format!("{word}, but node {name} has no gres/{share}"), fix)
     } else if !has(share) {
-        let fix = match config.placement {
-            Placement::Own => format!(
-                "slurm.conf: NodeName={} … Gres={share}:{}; then {Grows}",
-                node.name,
-                units.map_or("N".to_owned(), |units| sum(units).to_string())
-            ),
-            _ => {
-                format!(
-                    "slurm.conf: NodeName={} … Gres=…,{share}:N, and gres.conf: its lines (gpushare conf gres prints \
-                     both); then {Grows}. Or gpushare.conf: another ShareGRES, {DRAINED}",
-                    node.name
-                )
-            }
-        };
-        findings.push(Finding::wrong(
-            about,
-            format!("{word}, but node {} has no gres/{share}", node.name),
-            fix,
-        ));
-    } else if config.placement == Placement::Own && has("gpu") {
-        let said = format!("own, but Slurm itself allocates GPUs of node {} (gres/gpu)", node.name);
-        findings.push(Finding::wrong(
-            about,
-            said,
-            format!(
-                "slurm.conf: Gres= of the node without gpu; then {Shrinks}. Or gpushare.conf: Placement=follow, \
-                 {DRAINED}"
-            ),
-        ));
-    } else if config.placement != Placement::Own && !has("gpu") {
-        let said = format!("{word}, but node {} has no gres/gpu", node.name);
-        findings.push(Finding::wrong(
-            about,
-            said,
-            format!("slurm.conf: Gres=gpu:… for the node; then {Grows}. Or gpushare.conf: Placement=own, {DRAINED}"),
-        ));
+        let fix = format!(
+            "slurm.conf: NodeName={name} … Gres=…,{share}:N, and gres.conf: its lines (gpushare conf gres prints \
+             both); then {Grows}. Or gpushare.conf: another ShareGRES, {DRAINED}"
+        );
+        Finding::wrong(about, format!("{word}, but node {name} has no gres/{share}"), fix)
+    } else if is_own && has("gpu") {
+        let said = format!("own, but Slurm itself allocates GPUs of node {name} (gres/gpu)");
+        let fix = format!("slurm.conf: Gres= of the node without gpu; then {Shrinks}");
+        Finding::wrong(about, said, format!("{fix}. Or gpushare.conf: Placement=follow, {DRAINED}"))
+    } else if !is_own && !has("gpu") {
+        let fix = format!("slurm.conf: Gres=gpu:… for the node; then {Grows}");
+        let fix = format!("{fix}. Or gpushare.conf: Placement=own, {DRAINED}");
+        Finding::wrong(about, format!("{word}, but node {name} has no gres/gpu"), fix)
     } else {
-        findings.push(Finding::ok(about, format!("{word}: {}", written(node))));
-    }
+        Finding::ok(about, format!("{word}: {}", written(node)))
+    };
+    let mut findings = vec![found];
     findings.extend(no_units(config, gpus, units));
     findings.extend(capacity(config, node, units));
     findings
@@ -106,28 +88,19 @@ fn sum(units: &[u32]) -> u64 {
 fn no_units(config: &NodeConfig, gpus: Option<&Inventory>, units: Option<&[u32]>) -> Option<Finding> {
     let about = "UnitsPerGpu";
     let (gpus, listed) = (gpus?.count(), config.units_per_gpu.as_ref().and_then(units::listed));
-    match (units, listed) {
-        (None, Some(listed)) => {
-            let said =
-                format!("a list for {listed} GPUs, but this node has {gpus}: every job with a share fails");
-            Some(Finding::wrong(
-                about,
-                said,
-                "gpushare.conf: a line NodeName= for this node, with a number for each of its GPUs",
-            ))
-        }
-        (Some(units), _) if units.iter().all(|units| *units == 0) => {
-            let said =
-                format!("no type matches one of this node's {gpus} GPUs: every job with a share fails");
-            Some(Finding::wrong(
-                about,
-                said,
-                "gpushare.conf: UnitsPerGpu with the types as in gres.conf, or with parts of the names that \
-                 nvidia-smi -L shows",
-            ))
-        }
-        _ => None,
-    }
+    let (said, fix) = match (units, listed) {
+        (None, Some(listed)) => (
+            format!("a list for {listed} GPUs, but this node has {gpus}"),
+            "a line NodeName= for this node, with a number for each of its GPUs",
+        ),
+        (Some(units), _) if units.iter().all(|units| *units == 0) => (
+            format!("no type matches one of this node's {gpus} GPUs"),
+            "UnitsPerGpu with the types as in gres.conf, or with parts of the names that nvidia-smi -L shows",
+        ),
+        _ => return None,
+    };
+    let said = format!("{said}: every job with a share fails");
+    Some(Finding::wrong(about, said, format!("gpushare.conf: {fix}")))
 }
 
 /// Checks how many units a GPU has. Under `override` Slurm's count says nothing about this, because it allocates all
@@ -137,24 +110,19 @@ fn capacity(config: &NodeConfig, node: &Node, units: Option<&[u32]>) -> Option<F
     if config.placement == Placement::Override {
         return None;
     }
-    let all = node.count(&config.share_gres);
-    let wanted = sum(units?);
+    let share = &config.share_gres;
+    let (all, wanted, written) = (node.count(share), sum(units?), units::written(units?));
     if all == 0 {
         return None;
     }
+    let then = if wanted > all { Grows } else { Shrinks };
+    let fix =
+        format!("slurm.conf: Gres={share}:{wanted} for the node, and gres.conf: the same count; then {then}");
     Some(if all == wanted {
-        Finding::ok(about, format!("{}, as Slurm counts", units::written(units?)))
+        Finding::ok(about, format!("{written}, as Slurm counts"))
     } else {
-        Finding::wrong(
-            about,
-            format!("{} are {wanted}, but Slurm counts {all} {}", units::written(units?), config.share_gres),
-            format!(
-                "slurm.conf: Gres={0}:{wanted} for the node, and gres.conf: the same count; then {1}. Or \
-                 gpushare.conf: another UnitsPerGpu, {DRAINED}",
-                config.share_gres,
-                if wanted > all { Grows } else { Shrinks }
-            ),
-        )
+        let said = format!("{written} are {wanted}, but Slurm counts {all} {share}");
+        Finding::wrong(about, said, format!("{fix}. Or gpushare.conf: another UnitsPerGpu, {DRAINED}"))
     })
 }
 
@@ -164,61 +132,44 @@ pub fn time(settings: &Settings) -> Option<Finding> {
     let keys = ["PrologEpilogTimeout", "PrologTimeout", "EpilogTimeout"];
     let set = |key: &&'static str| Some((*key, settings.get(key).split(' ').next()?.parse::<u64>().ok()?));
     let (key, seconds) = keys.iter().filter_map(set).min_by_key(|(_, seconds)| *seconds)?;
-    let least = LEAST_TIMEOUT.as_secs();
-    (seconds < least).then(|| {
-        let most = LONGEST.as_secs();
-        let said = format!(
-            "{seconds} s, but gpushare ends a prolog or epilog after {most} s and then needs some more: slurmd may \
-             drain the node before"
-        );
-        Finding::wrong(
-            key,
-            said,
-            format!("slurm.conf: {key}={} or more, then scontrol reconfigure", least + 5),
-        )
-    })
+    let (least, most) = (LEAST_TIMEOUT.as_secs(), LONGEST.as_secs());
+    let said = format!(
+        "{seconds} s, but gpushare ends a prolog or epilog after {most} s and then needs some more: slurmd may drain \
+         the node before"
+    );
+    let fix = format!("slurm.conf: {key}={} or more, then scontrol reconfigure", least + 5);
+    (seconds < least).then(|| Finding::wrong(key, said, fix))
 }
 
 /// The GPUs as the prolog finds them.
 pub fn gpus(config: &NodeConfig, name: &str, node: Option<&Node>) -> (Finding, Option<Inventory>) {
     let about = "GpuFile";
-    match local::inventory(config, name) {
+    let found = match local::inventory(config, name) {
         Err(_) if node.is_some_and(|node| is_without(config, node)) => {
-            (Finding::ok(about, "no GPU, and Slurm counts none"), None)
+            return (Finding::ok(about, "no GPU, and Slurm counts none"), None);
         }
-        Err(error) => (
-            Finding::wrong(
-                about,
-                error.to_string(),
-                "see the driver; or gpushare.conf: GpuFile=/dev/nvidia[0-3]",
-            ),
-            None,
-        ),
-        Ok(found) => {
-            let others = found.details.iter().filter(|detail| detail.drain().is_none());
-            let unfit: Vec<String> = others
-                .filter_map(|detail| Some(format!("{}: {}", detail.path.display(), detail.unfit.as_ref()?)))
-                .collect();
-            let without =
-                found.details.iter().filter(|detail| detail.unfit.is_none() && detail.uuid.is_none()).count();
-            let count = found.count();
-            let finding = if !unfit.is_empty() {
-                Finding::wrong(
-                    about,
-                    format!("{count} GPUs; no share on {}", unfit.join(", ")),
-                    "see the driver's log; or gpushare.conf: GpuFile without them",
-                )
-            } else if without > 0 && config.runs_daemons() {
-                let said =
-                    format!("{count} GPUs; the driver shows no UUID for {without} of them, and MPS needs it");
-                Finding::wrong(about, said, "load NVIDIA's driver; or gpushare.conf: Mps=off MpsWholeGpus=no")
-            } else {
-                let gpus: Vec<String> = found.details.iter().map(described).collect();
-                Finding::ok(about, gpus.join(", "))
-            };
-            (finding, Some(found))
+        Err(error) => {
+            let fix = "see the driver; or gpushare.conf: GpuFile=/dev/nvidia[0-3]";
+            return (Finding::wrong(about, error.to_string(), fix), None);
         }
-    }
+        Ok(found) => found,
+    };
+    let why = |detail: &Detail| Some(format!("{}: {}", detail.path.display(), detail.unfit.as_ref()?));
+    let in_service = found.details.iter().filter(|detail| detail.drain().is_none());
+    let unfit: Vec<String> = in_service.filter_map(why).collect();
+    let is_nameless = |detail: &&Detail| detail.unfit.is_none() && detail.uuid.is_none();
+    let (nameless, count) = (found.details.iter().filter(is_nameless).count(), found.count());
+    let finding = if !unfit.is_empty() {
+        let said = format!("{count} GPUs; no share on {}", unfit.join(", "));
+        Finding::wrong(about, said, "see the driver's log; or gpushare.conf: GpuFile without them")
+    } else if nameless > 0 && config.runs_daemons() {
+        let said = format!("{count} GPUs; the driver shows no UUID for {nameless} of them, and MPS needs it");
+        Finding::wrong(about, said, "load NVIDIA's driver; or gpushare.conf: Mps=off MpsWholeGpus=no")
+    } else {
+        let gpus: Vec<String> = found.details.iter().map(described).collect();
+        Finding::ok(about, gpus.join(", "))
+    };
+    (finding, Some(found))
 }
 
 /// Index, device, PCI address, NUMA node and type: facts that an administrator would have to look up in five places.
@@ -253,15 +204,11 @@ pub fn ledger(ledger: &Ledger, path: &Path) -> Vec<Finding> {
     match ledger.list() {
         Err(error) => vec![Finding::wrong(about, error.to_string(), "see the file system")],
         Ok(listing) if !listing.garbage.is_empty() => {
-            let names: Vec<&str> =
-                listing.garbage.iter().map(|garbage| garbage.name.as_str()).take(5).collect();
+            let names: Vec<&str> = listing.garbage.iter().take(5).map(|one| one.name.as_str()).collect();
             let said = format!("{shown}/jobs has files that can't be read as entries: {}", names.join(", "));
-            vec![Finding::wrong(
-                about,
-                said,
-                "the next prolog sets aside files that are not entries; entries of another version, or unreadable \
-                 ones, go when their jobs end",
-            )]
+            let fix = "the next prolog sets aside files that are not entries; entries of another version, or \
+                       unreadable ones, go when their jobs end";
+            vec![Finding::wrong(about, said, fix)]
         }
         Ok(listing) => vec![Finding::ok(about, format!("{} jobs", listing.entries.len()))],
     }
@@ -286,8 +233,8 @@ pub fn nvml(config: &NodeConfig, gpus: Option<&Inventory>) -> Vec<Finding> {
     let found = match Nvml::start(config, &Ledger::system(), &Roots::system(), false).measured() {
         Ok(measured) => {
             let state = |detail: &Detail| measured.of(&detail.drain().and(detail.gpu())?);
-            let drained: Vec<_> =
-                gpus.iter().flat_map(|gpus| gpus.details.iter().filter_map(state)).collect();
+            let details = gpus.iter().flat_map(|gpus| &gpus.details);
+            let drained: Vec<_> = details.filter_map(state).collect();
             let mut others = measured.gpus.iter().filter(|state| !drained.contains(state));
             let fault = others.find_map(|gpu| Some((&gpu.uuid, gpu.fault.as_ref()?)));
             let found = match fault {

@@ -27,17 +27,12 @@ pub fn findings(config: &Config, slurm: &Slurm) -> Vec<Finding> {
 fn whole_nodes(config: &Config, slurm: &Slurm) -> Vec<Finding> {
     let about = "ForeignTypes";
     // A partition's QOS applies to all users' jobs there, so the site decides which types it must not have.
-    let of_partition =
-        |qos: &String| slurm.partitions.iter().any(|partition| partition.own.as_ref() == Some(qos));
-    let governed = slurm
-        .qoses
-        .typed
-        .iter()
-        .filter(|(qos, _)| keeps_to_its_types(&config.policy, qos.as_bytes()) && !of_partition(qos));
+    let of_partition = |qos: &String| slurm.partitions.iter().any(|one| one.own.as_ref() == Some(qos));
+    let is_one = |qos: &String| keeps_to_its_types(&config.policy, qos.as_bytes()) && !of_partition(qos);
     let in_file = |qos: &str| config.qoses.iter().any(|managed| managed.name.eq_ignore_ascii_case(qos));
     let mut open: BTreeMap<(bool, Vec<String>), Vec<String>> = BTreeMap::new();
     let mut closed = false;
-    for (qos, limited) in governed {
+    for (qos, limited) in slurm.qoses.typed.iter().filter(|(qos, _)| is_one(qos)) {
         let others: BTreeSet<String> = within_reach(slurm, qos);
         let missing: Vec<String> = others.difference(&limited.gres_types).cloned().collect();
         if missing.is_empty() {
@@ -50,15 +45,14 @@ fn whole_nodes(config: &Config, slurm: &Slurm) -> Vec<Finding> {
         return vec![Finding::ok(about, "deny: whole-node jobs get no GPUs of types that their QOS lacks")];
     }
     let finding = |((in_file, gres_types), names): ((bool, Vec<String>), Vec<String>)| {
+        let all: Vec<String> = gres_types.iter().map(|gres_type| format!("gres/gpu:{gres_type}")).collect();
         let said = format!(
             "QOS {}: without a limit on {} a job that takes whole nodes (--exclusive) gets these GPUs too",
             listed(&names),
-            gres_types.iter().map(|gres_type| format!("gres/gpu:{gres_type}")).collect::<Vec<_>>().join(", ")
+            all.join(", ")
         );
-        let zeros: Vec<String> =
-            gres_types.iter().map(|gres_type| format!("gres/gpu:{gres_type}=0")).collect();
-        let by_hand =
-            format!("sacctmgr modify qos where name={} set GrpTRES={}", names.join(","), zeros.join(","));
+        let (names, zeros) = (names.join(","), all.join("=0,"));
+        let by_hand = format!("sacctmgr modify qos where name={names} set GrpTRES={zeros}=0");
         Finding::wrong(about, said, if in_file { Fix::qos_apply() } else { by_hand.into() })
     };
     open.into_iter().map(finding).collect()
@@ -68,17 +62,12 @@ fn whole_nodes(config: &Config, slurm: &Slurm) -> Vec<Finding> {
 /// `AccountingStorageTRES` reports an error.
 fn within_reach(slurm: &Slurm, qos: &str) -> BTreeSet<String> {
     let tracked = slurm.settings.list("AccountingStorageTRES");
-    let admits = |name: &String| {
-        slurm.partitions.iter().any(|partition| partition.name == *name && partition.admits(qos))
-    };
-    let nodes = slurm.nodes.iter().filter(|node| node.partitions.iter().any(admits));
+    let open = slurm.partitions.iter().filter(|partition| partition.admits(qos));
+    let nodes = open.flat_map(|partition| slurm.nodes_of(&partition.name));
     let gpus = nodes.flat_map(|node| &node.gres).filter(|(name, ..)| name == "gpu");
-    let gres_types = gpus
-        .filter_map(|(_, gres_type, _)| gres_type.as_ref().map(|gres_type| gres_type.to_ascii_lowercase()));
-    let is_tracked = |gres_type: &String| {
-        tracked.iter().any(|name| name.eq_ignore_ascii_case(&format!("gres/gpu:{gres_type}")))
-    };
-    gres_types.filter(is_tracked).collect()
+    let gres_types = gpus.filter_map(|(_, gres_type, _)| Some(gres_type.as_ref()?.to_ascii_lowercase()));
+    let is = |name: &str, gres_type: &String| name.eq_ignore_ascii_case(&format!("gres/gpu:{gres_type}"));
+    gres_types.filter(|gres_type| tracked.iter().any(|name| is(name, gres_type))).collect()
 }
 
 /// If a partition's QOS has a limit, Slurm ignores the same limit of the job's QOS (seen with 22.05, 24.11 and 26.05),
@@ -86,22 +75,17 @@ fn within_reach(slurm: &Slurm, qos: &str) -> BTreeSet<String> {
 fn partitions(config: &Config, slurm: &Slurm) -> Vec<Finding> {
     let mut findings = Vec::new();
     for partition in &slurm.partitions {
-        let Some((own, its)) = partition.own.as_ref().and_then(|own| slurm.qoses.typed.get_key_value(own))
-        else {
-            continue;
-        };
-        let open = slurm.qoses.typed.iter().filter(|(qos, typed)| {
+        let own = partition.own.as_ref();
+        let Some((own, its)) = own.and_then(|own| slurm.qoses.typed.get_key_value(own)) else { continue };
+        let (mut names, mut limits) = (Vec::new(), BTreeSet::new());
+        for (qos, typed) in &slurm.qoses.typed {
             let replaced =
-                !slurm.qoses.over_partition.contains(*qos) && !typed.limits.is_disjoint(&its.limits);
-            replaced && *qos != own && may_govern(config, qos) && partition.admits(qos)
-        });
-        let open: Vec<_> = open.collect();
-        let names: Vec<String> = open.iter().map(|(qos, _)| (*qos).clone()).collect();
-        let limits: BTreeSet<&str> = open
-            .iter()
-            .flat_map(|(_, typed)| typed.limits.intersection(&its.limits))
-            .map(String::as_str)
-            .collect();
+                !slurm.qoses.over_partition.contains(qos) && !typed.limits.is_disjoint(&its.limits);
+            if replaced && qos != own && may_govern(config, qos) && partition.admits(qos) {
+                names.push(qos.as_str());
+                limits.extend(typed.limits.intersection(&its.limits).map(String::as_str));
+            }
+        }
         if !names.is_empty() {
             let said = format!(
                 "partition {} has QOS {own}, whose {} replaces the same limit of QOS {}",
@@ -110,11 +94,9 @@ fn partitions(config: &Config, slurm: &Slurm) -> Vec<Finding> {
                 listed(&names)
             );
             // A QOS with a line in gpushare.conf loses values that are set by hand.
-            let fix = format!(
-                "sacctmgr modify qos where name={} set Flags+=OverPartQOS; for QOSes in gpushare.conf \
-                 Flags=OverPartQOS there",
-                names.join(",")
-            );
+            let by_hand =
+                format!("sacctmgr modify qos where name={} set Flags+=OverPartQOS", names.join(","));
+            let fix = format!("{by_hand}; for QOSes in gpushare.conf Flags=OverPartQOS there");
             findings.push(Finding::wrong("GovernedPartitions", said, fix));
         }
     }

@@ -60,29 +60,23 @@ fn status(about: &'static str, shown: &str, found: Result<Version, PluginError>,
         Ok(found) => found,
         Err(PluginError::Read(error)) if error.kind() == io::ErrorKind::NotFound => {
             let package = if how == Match::Micro { "gpushare-slurmctld" } else { "gpushare-slurmd" };
-            return Finding::wrong(
-                about,
-                format!("{shown}: there is no such file: {otherwise}"),
-                format!("install the package {package}, or make install, for Slurm {build} on this machine"),
-            );
+            let fix =
+                format!("install the package {package}, or make install, for Slurm {build} on this machine");
+            return Finding::wrong(about, format!("{shown}: there is no such file: {otherwise}"), fix);
         }
         Err(why) => return Finding::wrong(about, format!("{shown}: {why}: {otherwise}"), fix),
     };
+    let said = format!("{shown} is built for Slurm {found}");
     let same = match how {
         Match::Micro => found.is(wanted),
-        Match::Release => Some(found.is_release_of(wanted)),
+        Match::Release => Some(found.release == wanted.release),
     };
     match same {
-        Some(true) => Finding::ok(about, format!("{shown} is built for Slurm {found}")),
-        Some(false) => {
-            let said = format!("{shown} is built for Slurm {found}, but {who} {wanted}: {otherwise}");
-            Finding::wrong(about, said, fix)
-        }
+        Some(true) => Finding::ok(about, said),
+        Some(false) => Finding::wrong(about, format!("{said}, but {who} {wanted}: {otherwise}"), fix),
         None => {
-            let said = format!(
-                "{shown} is built for Slurm {found}; say which micro release of {wanted}, since it must be the same"
-            );
-            Finding::unknown(about, said)
+            let which = format!("say which micro release of {wanted}, since it must be the same");
+            Finding::unknown(about, format!("{said}; {which}"))
         }
     }
 }
@@ -132,11 +126,8 @@ pub fn in_memory(settings: &Settings, proc: &Path) -> Option<Finding> {
     let started = daemon::started(running, proc)?;
     let changed = daemon::changes(&[in_dirs(settings.get("PluginDir"), JOB_SUBMIT)]);
     let (path, _) = changed.into_iter().find(|(_, at)| *at > started + daemon::SLACK)?;
-    let said = format!(
-        "{path} changed after slurmctld started: it uses the plugin from before until a restart (since 23.11 also \
-         scontrol reconfigure)"
-    );
-    Some(Finding::unknown(JOB_SUBMIT, said))
+    let until = "it uses the plugin from before until a restart (since 23.11 also scontrol reconfigure)";
+    Some(Finding::unknown(JOB_SUBMIT, format!("{path} changed after slurmctld started: {until}")))
 }
 
 /// Checks how a node's plugstack.conf names the fence.
@@ -156,10 +147,8 @@ pub fn fence_line(stack: &Plugstack, settings: &Settings) -> Finding {
     match &stack.fence {
         Some(Line { required: true, .. }) => Finding::ok(about, format!("{shown} requires {FENCE}")),
         Some(_) => {
-            let said = format!(
-                "{shown}: {FENCE} is optional, so jobs would run without a fence if it failed to load"
-            );
-            Finding::wrong(about, said, fix())
+            let said = "is optional, so jobs would run without a fence if it failed to load";
+            Finding::wrong(about, format!("{shown}: {FENCE} {said}"), fix())
         }
         None => Finding::wrong(about, format!("{shown} doesn't name {FENCE}: jobs have no fence"), fix()),
     }
@@ -174,26 +163,21 @@ pub fn on_node(
     installed: Option<Version>,
 ) -> Vec<Finding> {
     let running = || Version::parse(&node.version).or_else(|| Version::parse(settings.get("SLURM_VERSION")));
-    let mut findings = vec![fence_line(stack, settings)];
-    findings.extend(named(stack, settings, installed.or_else(running), true));
-    findings
+    let named = named(stack, settings, installed.or_else(running), true);
+    [vec![fence_line(stack, settings)], named].concat()
 }
 
 /// The same for machines without jobs, where srun and sbatch load them. `installed` is Slurm's version there.
 pub fn on_login(stack: &Plugstack, settings: &Settings, installed: Option<Version>) -> Vec<Finding> {
     let Some(Line { required, .. }) = stack.fence else { return Vec::new() };
+    let path = stack.path.display();
     let said = if required {
-        format!(
-            "{} requires {FENCE}: if it fails to load, no job can be submitted here (gpushare conf plugstack \
-             --login)",
-            stack.path.display()
-        )
+        let lost = "no job can be submitted here (gpushare conf plugstack --login)";
+        format!("{path} requires {FENCE}: if it fails to load, {lost}")
     } else {
-        format!("{}: {FENCE} is optional, as it may be where no jobs run", stack.path.display())
+        format!("{path}: {FENCE} is optional, as it may be where no jobs run")
     };
-    let mut findings = vec![Finding::ok("plugstack.conf", said)];
-    findings.extend(named(stack, settings, installed, false));
-    findings
+    [vec![Finding::ok("plugstack.conf", said)], named(stack, settings, installed, false)].concat()
 }
 
 /// Checks the SPANK plugins that plugstack.conf names although nothing is shared: Slurm loads them anyway.
@@ -234,9 +218,8 @@ pub fn files(settings: &Settings, slurm_conf: &Path) -> Vec<(&'static str, PathB
 /// The same checks for the Slurm that is installed here, from its files alone.
 pub fn for_installed(slurm_conf: &Path) -> Vec<Finding> {
     // Without a slurm.conf, it looks for one in the network.
-    let programs =
-        ["slurmctld", "slurmd", OF_USERS].into_iter().filter(|name| *name != OF_USERS || slurm_conf.exists());
-    let installed = programs.into_iter().find_map(super::version::of_program);
+    let of_users = Some(OF_USERS).filter(|_| slurm_conf.exists());
+    let installed = ["slurmctld", "slurmd"].into_iter().chain(of_users).find_map(super::version::of_program);
     installed.and_then(|installed| for_another(installed, slurm_conf).ok()).unwrap_or_default()
 }
 
@@ -256,15 +239,12 @@ pub fn for_another(wanted: Version, slurm_conf: &Path) -> Result<Vec<Finding>, C
         findings.push(fits(JOB_SUBMIT, &path, &loader));
     }
     for (about, line) in [(FENCE, stack.fence), (HOOKS, stack.hooks)] {
-        let required = line.as_ref().is_none_or(|line| line.required);
-        let named = line.is_some();
         let path = in_dirs(&dirs, line.as_ref().map_or(about, |line| &line.plugin));
         // Even if the fence isn't named yet, it will be.
-        if named || about == FENCE && path.exists() {
-            let otherwise = if required {
-                "no job starts on a node with it, and none is submitted"
-            } else {
-                "on a node with it jobs run WITHOUT A FENCE"
+        if line.is_some() || about == FENCE && path.exists() {
+            let otherwise = match line {
+                Some(Line { required: false, .. }) => "on a node with it jobs run WITHOUT A FENCE",
+                _ => "no job starts on a node with it, and none is submitted",
             };
             let loader = Loader { who: "not for", version: wanted, how: Match::Release, otherwise };
             findings.push(fits(about, &path, &loader));

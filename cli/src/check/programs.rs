@@ -37,18 +37,15 @@ pub fn findings(settings: &Settings, slurm_conf: &Path) -> Vec<Finding> {
             findings.push(Finding::unknown(about, format!("{bad}: Permission denied; run this as root")));
             continue;
         }
-        let fix = match bad.rsplit('/').next() {
-            Some(name) if name.contains("gpushare") => {
+        let fix = match bad.rsplit('/').next().unwrap_or_default() {
+            it if it.contains("gpushare") => {
                 "install the package gpushare-slurmd, or make install, on this node"
             }
-            Some(name) if name.contains('*') => "put a program there (docs/install.md), or remove the line",
+            it if it.contains('*') => "put a program there (docs/install.md), or remove the line",
             _ => "make it an executable program, or remove it",
         };
-        findings.push(Finding::wrong(
-            about,
-            format!("slurmd can't run {bad}: the next job drains this node"),
-            fix,
-        ));
+        let said = format!("slurmd can't run {bad}: the next job drains this node");
+        findings.push(Finding::wrong(about, said, fix));
     }
     findings
 }

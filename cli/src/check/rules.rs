@@ -69,12 +69,10 @@ pub fn say_once(findings: &mut Vec<Finding>) {
 /// the controller, is the site's choice.
 fn of_file(path: &Path) -> Finding {
     let shown = path.display();
-    let by_others =
-        |found: Metadata| found.mode() & 0o002 != 0 || (found.mode() & 0o020 != 0 && found.gid() != 0);
+    let by_others = |it: Metadata| it.mode() & 0o002 != 0 || (it.mode() & 0o020 != 0 && it.gid() != 0);
     if path.metadata().is_ok_and(by_others) {
-        let said = format!(
-            "users other than its owner can change {shown}, which names programs that root runs on nodes"
-        );
+        let names = "which names programs that root runs on nodes";
+        let said = format!("users other than its owner can change {shown}, {names}");
         return Finding::wrong(ABOUT, said, format!("chmod go-w {shown}"));
     }
     Finding::ok(ABOUT, shown.to_string())
@@ -94,10 +92,8 @@ fn modes(config: &Config) -> Vec<Finding> {
             Mode::Warn => ("warn", "gpushare refuses nothing and only warns the user"),
             Mode::Audit => ("audit", "gpushare refuses nothing and only writes to slurmctld's log"),
         };
-        Some(Finding::unknown(
-            "Mode",
-            format!("{whose}Mode={word}: {effect}; Mode=enforce in {ABOUT} ends that"),
-        ))
+        let said = format!("{whose}Mode={word}: {effect}; Mode=enforce in {ABOUT} ends that");
+        Some(Finding::unknown("Mode", said))
     })
     .collect()
 }

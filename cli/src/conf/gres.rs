@@ -101,22 +101,21 @@ fn shares(config: &NodeConfig, units: &[u32]) -> Option<Shares> {
     let why = units::written(units);
     let is_mps = config.share_gres == "mps";
     let differ = units.windows(2).any(|pair| matches!(pair, [one, other] if one != other));
+    let by_gpu = differ && config.placement == Placement::Follow;
+    let shares = Shares { count: all, flags: "", why, by_gpu };
     Some(match config.placement {
         Placement::Off => return None,
-        Placement::Own => Shares { count: all, flags: " Flags=CountOnly", why, by_gpu: false },
+        Placement::Own => Shares { flags: " Flags=CountOnly", ..shares },
         Placement::Follow if is_mps => {
-            let why = format!("{why}, and Slurm may use all of them at the same time");
-            Shares { count: all, flags: " Flags=all_sharing", why, by_gpu: differ }
+            let why = format!("{}, and Slurm may use all of them at the same time", shares.why);
+            Shares { flags: " Flags=all_sharing", why, ..shares }
         }
         Placement::Override if is_mps => {
-            let why = format!(
-                "{why} are {all}; the count is higher because Slurm uses only one GPU's part of it at \
-                               a time"
-            );
-            Shares { count: all.saturating_mul(gpus), flags: "", why, by_gpu: false }
+            let higher = "the count is higher because Slurm uses only one GPU's part of it at a time";
+            let why = format!("{} are {all}; {higher}", shares.why);
+            Shares { count: all.saturating_mul(gpus), why, ..shares }
         }
-        Placement::Follow => Shares { count: all, flags: "", why, by_gpu: differ },
-        Placement::Override => Shares { count: all, flags: "", why, by_gpu: false },
+        Placement::Follow | Placement::Override => shares,
     })
 }
 

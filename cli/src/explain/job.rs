@@ -37,6 +37,8 @@ pub use words::in_use;
 
 /// More tasks of an array than a person would read.
 const MOST: usize = 8;
+const DENIES: &str = "the QOS has DenyOnLimit";
+const FOREVER: &str = "the job waits forever";
 
 /// The report about one job, or about the waiting tasks of an array.
 #[derive(Debug, Serialize)]
@@ -168,10 +170,9 @@ fn waits(row: &Row, rows: &[Row], (snapshot, qoses): Site) -> Result<What, Progr
     whole.time_limit = least.or(row.time_limit);
     let row = &whole;
     let (mut known, mut notes) = records::read(row, snapshot)?;
-    let shown = least.filter(|_| !row.reason.contains("MaxWall"));
-    notes.extend(
-        shown.map(|least| format!("backfill may start it with as little as {least} minutes (TimeMin)")),
-    );
+    if let Some(least) = least.filter(|_| !row.reason.contains("MaxWall")) {
+        notes.push(format!("backfill may start it with as little as {least} minutes (TimeMin)"));
+    }
     match snapshot.nodes() {
         Ok(nodes) => known.nodes = Some(records::of_nodes(row, nodes)),
         Err(reason) => notes.push(format!("can't tell what its nodes have free: {reason}")),
@@ -182,17 +183,18 @@ fn waits(row: &Row, rows: &[Row], (snapshot, qoses): Site) -> Result<What, Progr
     }
     let before = rows.iter().filter(|other| row.priority > 0 && other.goes_before(row)).count();
     let is_part = rows.iter().any(|other| other.starts_with(row));
-    notes.extend(
-        is_part
-            .then(|| "what it asks for includes the job's other components, which start with it".to_owned()),
-    );
-    notes.extend((before > 0).then(|| {
+    if is_part {
+        notes.push("what it asks for includes the job's other components, which start with it".to_owned());
+    }
+    if before > 0 {
         let (jobs, have) = if before == 1 { ("job", "has") } else { ("jobs", "have") };
-        format!("{before} waiting {jobs} in its partition {have} a higher priority, and may take what is free first")
-    }));
-    notes.extend(row.partition.contains(',').then(|| {
-        format!("it may start in any of the partitions {}; the limits are those in the first", row.partition)
-    }));
+        let first = "a higher priority, and may take what is free first";
+        notes.push(format!("{before} waiting {jobs} in its partition {have} {first}"));
+    }
+    if row.partition.contains(',') {
+        let all = &row.partition;
+        notes.push(format!("it may start in any of the partitions {all}; the limits are those in the first"));
+    }
     notes.extend(lending::offer(row, &limits, rows, (snapshot, qoses)));
     let never = limits.iter().any(Limit::is_never);
     Ok(What::Waits {
@@ -288,18 +290,18 @@ pub fn above(
     // The flag of either QOS makes Slurm test all limits for the job alone (Slurm: `acct_policy_validate`).
     let denies = known.qoses.iter().any(|record| record.denies(snapshot.qoses().unwrap_or_default()));
     let one = |limit: &Limit| {
-        let is_of_minutes = limit.minutes.is_some();
         // A job without --time gets one that limits on minutes allow.
-        let is_beyond =
-            if is_of_minutes { time.is_some() && limit.asks > limit.limit } else { limit.is_never() };
+        let is_beyond = match limit.minutes {
+            Some(_) => time.is_some() && limit.asks > limit.limit,
+            None => limit.is_never(),
+        };
         match limit.verdict {
             _ if denies && is_beyond && limit.tres != "jobs" => {
-                Some(Beyond::Refused(words::above(limit, "the QOS has DenyOnLimit")))
+                Some(Beyond::Refused(words::above(limit, DENIES)))
             }
-            Verdict::Never => {
-                (!is_said(&limit)).then(|| Beyond::Waits(words::above(limit, "the job waits forever")))
-            }
-            Verdict::Waits { .. } if is_of_minutes => words::answer(limit).map(Beyond::Waits),
+            Verdict::Never if is_said(&limit) => None,
+            Verdict::Never => Some(Beyond::Waits(words::above(limit, FOREVER))),
+            Verdict::Waits { .. } if limit.minutes.is_some() => words::answer(limit).map(Beyond::Waits),
             _ => None,
         }
     };
@@ -313,9 +315,9 @@ pub fn above(
         };
         let counted = known.minutes.scaled_of(asked);
         if denies && asked > limit {
-            return Some(Beyond::Refused(above(asked, "the QOS has DenyOnLimit")));
+            return Some(Beyond::Refused(above(asked, DENIES)));
         }
-        (counted > limit).then(|| Beyond::Waits(above(counted, "the job waits forever")))
+        (counted > limit).then(|| Beyond::Waits(above(counted, FOREVER)))
     });
     let offer = lending::offer(&row, &limits, &[], (snapshot, qoses));
     let said = limits.iter().filter_map(one).chain(wall);

@@ -247,23 +247,19 @@ fn options(
         same.map_or_else(|| gres_type.to_owned(), Clone::clone)
     };
     let mut found = Vec::new();
-    let typed = limits.iter().filter_map(|limit| Some((limit, limit.tres.strip_prefix("gres/gpu:")?)));
-    for (_, gres_type) in typed.clone() {
-        let is_none = limits
-            .iter()
-            .any(|limit| limit.limit == 0 && limit.tres.strip_prefix("gres/gpu:") == Some(gres_type));
-        let line =
-            line(&format!("gpu:{}", spelled(gres_type)), 1).filter(|line| !is_none && !found.contains(line));
-        found.extend(line);
+    let is_none = |tres: &str| limits.iter().any(|limit| limit.limit == 0 && limit.tres == tres);
+    let typed: Vec<&str> = limits.iter().filter_map(|limit| limit.tres.strip_prefix("gres/gpu:")).collect();
+    for gres_type in typed.iter().filter(|gres_type| !is_none(&format!("gres/gpu:{gres_type}"))) {
+        let line = line(&format!("gpu:{}", spelled(gres_type)), 1);
+        found.extend(line.filter(|line| !found.contains(line)));
     }
-    let no_gpu = limits.iter().any(|limit| limit.limit == 0 && limit.tres == "gres/gpu");
-    if typed.count() == 0 && !no_gpu {
+    if typed.is_empty() && !is_none("gres/gpu") {
         found.extend(line("gpu", 1));
     }
     let share = config.node.share_gres.as_str();
-    let limited = limits.iter().filter(|limit| limit.tres.strip_prefix("gres/") == Some(share));
-    let is_none = limited.clone().any(|limit| limit.limit == 0);
-    if config.places_anywhere() && !is_none && (limited.count() > 0 || limits.is_empty()) {
+    let tres = format!("gres/{share}");
+    let is_limited = limits.is_empty() || limits.iter().any(|limit| limit.tres == tres);
+    if config.places_anywhere() && is_limited && !is_none(&tres) {
         found.extend(line(share, some_units(config)));
     }
     found

@@ -80,21 +80,16 @@ pub fn unwelcome(request: &Request, qos: &str, database: &Database, snapshot: &S
 }
 
 /// What slurmctld's other plugins mean for the answer.
-pub fn plugins(settings: &Settings) -> Vec<String> {
+pub fn plugins(settings: &Settings) -> Option<String> {
     let plugins = settings.list("JobSubmitPlugins");
-    let before: Vec<&str> =
-        plugins.iter().copied().take_while(|plugin| !is_plugin(plugin, "gpushare")).collect();
-    if before.len() == plugins.len() {
-        return vec![
-            "slurmctld doesn't load gpushare (JobSubmitPlugins), so these rules apply to no job".to_owned(),
-        ];
-    }
-    let verb = if before.len() == 1 { "plugin" } else { "plugins" };
-    let said = format!(
-        "slurmctld's {verb} {} may change or refuse the job before gpushare checks it",
-        before.join(", ")
-    );
-    if before.is_empty() { Vec::new() } else { vec![said] }
+    let Some(at) = plugins.iter().position(|plugin| is_plugin(plugin, "gpushare")) else {
+        let said = "slurmctld doesn't load gpushare (JobSubmitPlugins), so these rules apply to no job";
+        return Some(said.to_owned());
+    };
+    let (before, s) = (plugins.get(..at)?.join(", "), if at == 1 { "" } else { "s" });
+    let said =
+        format!("slurmctld's plugin{s} {before} may change or refuse the job before gpushare checks it");
+    (at > 0).then_some(said)
 }
 
 /// The minimum that Slurm will count for a request.
@@ -136,7 +131,8 @@ mod tests {
 
     #[test]
     fn other_plugins_are_named() {
-        let said = |list: &str| plugins(&Settings::parse(&format!("JobSubmitPlugins = {list}"))).join("");
+        let said =
+            |list: &str| plugins(&Settings::parse(&format!("JobSubmitPlugins = {list}"))).unwrap_or_default();
         assert_eq!(said("gpushare"), "");
         assert!(said("(null)").starts_with("slurmctld doesn't load gpushare"));
         assert!(said("lua").starts_with("slurmctld doesn't load gpushare"));

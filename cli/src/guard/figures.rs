@@ -1,5 +1,7 @@
 //! Metrics for Prometheus: how many findings of each kind. Labels name no jobs or users.
 
+use std::collections::BTreeSet;
+
 use gpushare_guard::{Finding, What};
 use gpushare_machine::textfile::Text;
 
@@ -19,29 +21,22 @@ impl Figures {
     pub fn of(report: &Report) -> Figures {
         let over = &report.verdict.over;
         // The same by AllocTRES and by devices is one.
-        let is_first = |at: usize, finding: &Finding| {
-            let key =
-                |one: &Finding| (one.what, one.whose.clone(), one.of.clone(), one.tres.clone(), one.limit);
-            !over.iter().take(at).any(|before| key(before) == key(finding) && ids(before) == ids(finding))
+        let key = |one: &Finding| {
+            let jobs: Vec<u32> = one.jobs.iter().map(|job| job.id).collect();
+            let (what, kind, whose, of, tres) = one.key();
+            (what.word(), kind, whose.to_owned(), of.to_owned(), tres.to_owned(), one.limit, jobs)
         };
-        let each: Vec<_> = over
-            .iter()
-            .enumerate()
-            .filter(|(at, finding)| is_first(*at, finding))
-            .map(|(_, finding)| finding)
-            .collect();
-        let count = |word| each.iter().filter(|finding| finding.what.word() == word).count();
+        let each: BTreeSet<_> = over.iter().map(key).collect();
+        let count = |word| each.iter().filter(|(what, ..)| *what == word).count();
         let jobs = over.iter().flat_map(|finding| finding.jobs.iter().filter(|job| job.is_beyond));
-        let mut beyond: Vec<u32> = jobs.map(|job| job.id).collect();
-        beyond.sort_unstable();
-        beyond.dedup();
+        let beyond: BTreeSet<u32> = jobs.map(|job| job.id).collect();
         let acted = report.acted.iter().filter(|deed| deed.error.is_none()).count();
-        Figures { over: What::WORDS.map(|word| (word, count(word))).to_vec(), beyond: beyond.len(), acted }
+        Figures {
+            over: What::ALL.map(|what| (what.word(), count(what.word()))).to_vec(),
+            beyond: beyond.len(),
+            acted,
+        }
     }
-}
-
-fn ids(finding: &Finding) -> Vec<u32> {
-    finding.jobs.iter().map(|job| job.id).collect()
 }
 
 /// The whole text; without metrics it couldn't look.

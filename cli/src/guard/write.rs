@@ -5,6 +5,7 @@ use std::fmt::Write;
 use gpushare::text::print::counted;
 use gpushare::word::Word;
 use gpushare_guard::{ASSOCIATIONS, CountedBy, Finding, Member, What};
+use gpushare_slurm_text::Kind;
 use serde_json::{Value, json};
 
 use super::Report;
@@ -15,10 +16,10 @@ const NAMED: usize = 12;
 
 /// `QOS qos_lafferty GrpTRES=gres/gpu:a40=2`
 pub(super) fn limit(finding: &Finding) -> String {
-    let Finding { what, whose, of, tres, limit, .. } = finding;
+    let Finding { what, kind, whose, of, tres, limit, .. } = finding;
     let of = if of.is_empty() { String::new() } else { format!(" ({of})") };
     match what {
-        What::Limit(kind) => format!("{whose} {}={tres}={limit}{of}", kind.word()),
+        What::Limit => format!("{whose} {}={tres}={limit}{of}", kind.map_or("", Kind::word)),
         What::Unnamed => format!("{whose}: {tres} that the request doesn't name"),
         What::Miscounted => format!("{whose}: {tres} that AllocTRES counts as {limit}"),
         What::Cpus | What::Memory => format!("{whose}: {tres}={limit} with these GPUs"),
@@ -50,7 +51,7 @@ pub(super) fn text(report: &Report) -> String {
         let both = report.verdict.over.iter().filter(|other| is_same(other, finding)).count() > 1;
         let counted = if both { "AllocTRES and devices" } else { finding.counted_by.words() };
         let held = match finding.what {
-            What::Limit(_) => format!(": {} in use by {counted}", finding.held),
+            What::Limit => format!(": {} in use by {counted}", finding.held),
             What::Unclear | What::NoGpu => String::new(),
             _ => format!(": {}", finding.held),
         };
@@ -78,14 +79,12 @@ pub(super) fn text(report: &Report) -> String {
 }
 
 fn is_same(one: &Finding, other: &Finding) -> bool {
-    (one.what, &one.whose, &one.of, &one.tres, one.held)
-        == (other.what, &other.whose, &other.of, &other.tres, other.held)
-        && one.jobs == other.jobs
+    (one.key(), one.held, &one.jobs) == (other.key(), other.held, &other.jobs)
 }
 
 /// The newest first.
 fn jobs(out: &mut String, finding: &Finding) {
-    let is_limit = matches!(finding.what, What::Limit(_));
+    let is_limit = finding.what == What::Limit;
     for job in finding.jobs.iter().rev().take(NAMED) {
         let held = if is_limit { format!(" has {}", job.held) } else { String::new() };
         let beyond = if job.is_beyond { ", beyond the limit" } else { "" };
@@ -112,13 +111,9 @@ pub(super) fn object(report: &Report) -> Value {
 }
 
 fn one(finding: &Finding) -> Value {
-    let kind = match finding.what {
-        What::Limit(kind) => Some(kind.word()),
-        _ => None,
-    };
     json!({
         "what": finding.what.word(),
-        "limit_kind": kind,
+        "limit_kind": finding.kind.map(Kind::word),
         "whose": finding.whose,
         "of": finding.of,
         "tres": finding.tres,

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 pub fn plan(plan: &Plan, missed: Option<&str>) -> Value {
     let changes = (1..).zip(&plan.changes).flat_map(|(step, change)| {
         let line =
-            move |(sign, what): &(Sign, String)| json!({"step": step, "action": action(*sign), "what": what});
+            move |(sign, what): &(Sign, String)| json!({"step": step, "action": sign.word(), "what": what});
         change.lines.iter().map(line)
     });
     let leftover =
@@ -19,12 +19,4 @@ pub fn plan(plan: &Plan, missed: Option<&str>) -> Value {
         "leftovers": plan.leftovers.iter().map(leftover).collect::<Value>(),
         "slurmctld_missed": missed,
     })
-}
-
-fn action(sign: Sign) -> &'static str {
-    match sign {
-        Sign::Add => "add",
-        Sign::Change => "change",
-        Sign::Remove => "remove",
-    }
 }

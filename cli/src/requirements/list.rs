@@ -65,17 +65,13 @@ fn counted(config: &Config, slurm: &Slurm) -> Option<Requirement> {
     if config.places_anywhere() {
         wanted.push(format!("gres/{}", config.node.share_gres));
     }
-    let is_counted = |gres_type: &&&str| {
-        !wanted.iter().any(|word| word.eq_ignore_ascii_case(&format!("gres/gpu:{gres_type}")))
-    };
-    let more: Vec<String> =
-        named.iter().filter(is_counted).map(|gres_type| format!("gres/gpu:{gres_type}")).collect();
-    wanted.extend(more);
     // Nodes may have a type in uppercase.
-    let limited = slurm.accounts.tres_of(config);
-    let limited = limited.filter(|tres| !wanted.iter().any(|word| word.eq_ignore_ascii_case(tres)));
-    let limited: Vec<String> = limited.map(str::to_owned).collect();
-    wanted.extend(limited);
+    let typed = named.iter().map(|gres_type| format!("gres/gpu:{gres_type}"));
+    for tres in typed.chain(slurm.accounts.tres_of(config).map(str::to_owned)) {
+        if !wanted.iter().any(|word| word.eq_ignore_ascii_case(&tres)) {
+            wanted.push(tres);
+        }
+    }
     wanted.sort();
     wanted.dedup();
     let why = "QOSes and accounts can't limit what is missing, and fair-share can't count it (a new one needs a \
@@ -128,11 +124,8 @@ fn preemption(config: &Config, slurm: &Slurm) -> Vec<Requirement> {
     if slurm.qoses.preempting.is_empty() && !config.qoses.iter().any(|managed| has(managed, "Preempt")) {
         return Vec::new();
     }
-    let suspends = config
-        .qoses
-        .iter()
-        .any(|managed| ["suspend", "gang"].iter().any(|mode| is_preempted_by(managed, mode)));
-    let (mode, why) = if suspends {
+    let is_suspended = |one: &ManagedQos| ["suspend", "gang"].iter().any(|mode| is_preempted_by(one, mode));
+    let (mode, why) = if config.qoses.iter().any(is_suspended) {
         (Must::Be("SUSPEND,GANG"), "no job can be suspended (a suspended job keeps its GPUs)")
     } else {
         (Must::NotOff("REQUEUE"), "nothing is preempted, whatever PreemptMode a QOS has")
@@ -141,14 +134,9 @@ fn preemption(config: &Config, slurm: &Slurm) -> Vec<Requirement> {
         Requirement::slurm("PreemptType", Must::Be("preempt/qos"), "no QOS preempts another"),
         Requirement::slurm("PreemptMode", mode, why),
     ];
-    let requeues =
-        config.qoses.iter().any(|managed| is_preempted_by(managed, "requeue") && !managed.requeues);
-    if requeues {
-        requirements.push(Requirement::slurm(
-            "JobRequeue",
-            Must::Be("1"),
-            "a preempted batch job ends for good, unless it was submitted with --requeue",
-        ));
+    if config.qoses.iter().any(|one| is_preempted_by(one, "requeue") && !one.requeues) {
+        let why = "a preempted batch job ends for good, unless it was submitted with --requeue";
+        requirements.push(Requirement::slurm("JobRequeue", Must::Be("1"), why));
     }
     requirements
 }
@@ -176,12 +164,9 @@ fn fair_share(config: &Config) -> Vec<Requirement> {
     let choice = |key, value: &str, why: &str| Requirement::slurm(key, Must::Choice(value.to_owned()), why);
     let gres = &config.node.share_gres;
     let shares = if config.places_anywhere() { format!(",GRES/{gres}=20000") } else { String::new() };
+    let why = "the billing weights of GPUs have no effect on priority";
     vec![
-        Requirement::slurm(
-            "PriorityWeightFairshare",
-            Must::Positive(100_000),
-            "the billing weights of GPUs have no effect on priority",
-        ),
+        Requirement::slurm("PriorityWeightFairshare", Must::Positive(100_000), why),
         choice("PriorityWeightAge", "10000", "Points of a job that has waited for PriorityMaxAge or longer"),
         choice("PriorityMaxAge", "5-0", "After this time a job's points for waiting no longer grow"),
         choice(

@@ -150,9 +150,8 @@ impl<'q> Lenders<'q> {
             owns(owner) && is_sudden && (is_within(&cluster.modes) || is_within(of_qos))
         };
         let them = several(self.qoses.iter().filter(preempt_each_other).map(|owner| owner.name.as_str()))?;
-        Some(format!(
-            "PreemptMode has WITHIN: jobs of {them} end each other without notice; remove it, or set GraceTime"
-        ))
+        let what = format!("jobs of {them} end each other without notice");
+        Some(format!("PreemptMode has WITHIN: {what}; remove it, or set GraceTime"))
     }
 
     /// Whose jobs end when they are preempted, although their QOS says that they are requeued.

@@ -8,8 +8,8 @@ use gpushare::text::pattern::Case;
 use gpushare_node::config::UnitsPerGpu;
 
 use super::{Finding, Kind, Loss, may_govern, meant};
-use crate::slurm::Slurm;
 use crate::slurm::qoses::Typed;
+use crate::slurm::{Node, Slurm};
 use gpushare_machine::config::Config;
 
 /// The findings.
@@ -42,11 +42,8 @@ pub fn findings(config: &Config, slurm: &Slurm) -> Vec<Finding> {
 /// `GovernedGRES` and `MemoryGRES`: a rule for a GRES that Slurm doesn't know applies to nothing, and one that nodes
 /// have can't stand for memory.
 fn gres(config: &Config, slurm: &Slurm) -> Vec<Finding> {
-    let all =
-        slurm.nodes.iter().flat_map(|node| node.gres.iter().map(move |one| (&node.name, one.0.as_str())));
-    let all: Vec<(&String, &str)> = all.collect();
     let mut known = slurm.settings.list("GresTypes");
-    known.extend(all.iter().map(|(_, name)| *name));
+    known.extend(slurm.nodes.iter().flat_map(|node| &node.gres).map(|(name, ..)| name.as_str()));
     // Without GovernedGRES these are governed, whatever the cluster has.
     known.extend(["gpu", "mps", "shard", &config.node.share_gres]);
     let unknown: Vec<&str> =
@@ -54,14 +51,14 @@ fn gres(config: &Config, slurm: &Slurm) -> Vec<Finding> {
     let kind = Kind { word: "GRES", names: known, case: Case::Counts };
     let mut findings: Vec<Finding> = kind.without("GovernedGRES", &unknown, Loss::Rule).into_iter().collect();
     let by_memory = config.policy.memory_gres.as_deref();
-    let taken = all.iter().find(|(_, name)| by_memory == Some(*name));
-    findings.extend(taken.map(|(node, name)| {
-        Finding::wrong(
-            "MemoryGRES",
-            format!("node {node} has gres/{name}: requests for it become shares, so no job gets it"),
-            "gpushare.conf: MemoryGRES with a name that no node has; then the same name in GresTypes of slurm.conf",
-        )
-    }));
+    let has = |node: &&Node| node.gres.iter().any(|(name, ..)| by_memory == Some(name));
+    if let (Some(name), Some(node)) = (by_memory, slurm.nodes.iter().find(has)) {
+        let lost = "requests for it become shares, so no job gets it";
+        let said = format!("node {} has gres/{name}: {lost}", node.name);
+        let fix = "gpushare.conf: MemoryGRES with a name that no node has; then the same name in GresTypes of \
+                   slurm.conf";
+        findings.push(Finding::wrong("MemoryGRES", said, fix));
+    }
     findings
 }
 
@@ -74,11 +71,11 @@ fn named(config: &Config) -> impl Iterator<Item = (&'static str, &str)> {
     let caps = caps.flat_map(|Caps { cpus, mem }| [("MaxCPUsPerGpu", cpus), ("MaxMemPerGpu", mem)]);
     let caps =
         caps.flat_map(|(key, cap)| cap.iter().flat_map(|cap| &cap.types).map(move |one| (key, &*one.0)));
-    let units = config.every_node().filter_map(|node| match node.units_per_gpu.as_ref() {
-        Some(UnitsPerGpu::ByType(types)) => Some(types),
-        _ => None,
+    let units = config.every_node().flat_map(|node| match &node.units_per_gpu {
+        Some(UnitsPerGpu::ByType(types)) => types.as_slice(),
+        _ => &[],
     });
-    let units = units.flatten().map(|(gres_type, _)| ("UnitsPerGpu", gres_type.as_str()));
+    let units = units.map(|(gres_type, _)| ("UnitsPerGpu", gres_type.as_str()));
     let weights = config.gpu_weights.iter().map(|weight| ("GpuWeight", weight.gres_type.as_str()));
     let defaults =
         policy.records.iter().filter_map(|record| Some(("DefaultType", record.default_type.as_deref()?)));
@@ -112,11 +109,9 @@ fn spelling(config: &Config, slurm: &Slurm, known: &[&str]) -> Option<Finding> {
                 let limited = limited.filter(|(qos, typed)| may_govern(config, qos) && may(typed));
                 // Of several types none is the default.
                 let (one, more): (Vec<_>, Vec<_>) = limited.partition(|(_, typed)| typed.only().is_some());
-                let names = |qoses: &[(&String, &Typed)]| {
-                    qoses.iter().map(|(qos, _)| qos.as_str()).collect::<Vec<_>>().join(",")
-                };
                 if !one.is_empty() {
-                    fixes.push(format!("QOS={} DefaultType={gres_type}", names(&one)));
+                    let names: Vec<&str> = one.iter().map(|(qos, _)| qos.as_str()).collect();
+                    fixes.push(format!("QOS={} DefaultType={gres_type}", names.join(",")));
                 } else if !more.is_empty() {
                     fixes.push(format!("spell it {gres_type} in GpuWeight=, or in GPUs= of a QOS= line"));
                 }
@@ -127,12 +122,7 @@ fn spelling(config: &Config, slurm: &Slurm, known: &[&str]) -> Option<Finding> {
             None => {}
         }
     }
-    (!said.is_empty()).then(|| {
-        let what = "Slurm refuses requests that gpushare writes or advises";
-        Finding::wrong(
-            "GPU types",
-            format!("{}: {what}", said.join("; ")),
-            format!("gpushare.conf: {}", fixes.join("; ")),
-        )
-    })
+    let what = "Slurm refuses requests that gpushare writes or advises";
+    let (all, fix) = (format!("{}: {what}", said.join("; ")), format!("gpushare.conf: {}", fixes.join("; ")));
+    (!said.is_empty()).then(|| Finding::wrong("GPU types", all, fix))
 }

@@ -4,6 +4,7 @@
 //! field counts; a QOS's limit replaces the same limit of associations; associations' limits each apply, from the
 //! user's up to root's. What they say of minutes is in `minutes`.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
@@ -75,18 +76,16 @@ pub fn concerning(job: &Row, known: &Known, rows: &[Row]) -> Vec<Limit> {
     let mut found = Vec::new();
     // If a QOS limits a TRES, the others' limits on it don't count.
     let mut taken: BTreeSet<Key> = BTreeSet::new();
+    let of = |record| of_record(record, job, known, rows);
     for record in &known.qoses {
-        let limits = of_record(record, job, known, rows);
-        let counting: Vec<Limit> = limits.into_iter().filter(|limit| !taken.contains(&key(limit))).collect();
-        taken.extend(counting.iter().map(key));
-        found.extend(counting);
+        let mut limits = of(record);
+        limits.retain(|limit| !taken.contains(&key(limit)));
+        taken.extend(limits.iter().map(key));
+        found.extend(limits);
     }
-    for record in &known.associations {
-        found.extend(
-            of_record(record, job, known, rows).into_iter().filter(|limit| !taken.contains(&key(limit))),
-        );
-    }
-    found.extend(known.nodes.iter().flat_map(|record| of_record(record, job, known, rows)));
+    let others = known.associations.iter().flat_map(of);
+    found.extend(others.filter(|limit| !taken.contains(&key(limit))));
+    found.extend(known.nodes.iter().flat_map(of));
     found.sort_by_key(|limit| match limit.verdict {
         Verdict::Never => 0,
         Verdict::Waits { .. } => 1,
@@ -161,7 +160,8 @@ fn one(
         (_, count) if minutes.is_some() => count.saturating_mul(row.time_left.unwrap_or(0)) / 60,
         (_, count) => count,
     };
-    let users = if by_whom { users(rows.iter().filter(counted), uses) } else { Vec::new() };
+    let counted = rows.iter().filter(|row| by_whom && counted(row));
+    let users = users(counted.map(|row| (row.user.as_str(), uses(row), Some(row.name()))), 1);
     let seen: u64 = users.iter().map(|user| user.used).sum();
     // slurmctld subtracts what a job has run only now and then.
     let is_late = minutes.is_some() && seen > 0;
@@ -212,22 +212,19 @@ fn belongs(row: &Row, record: &Record, scope: Scope, job: &Row, known: &Known) -
     of_holder && of_scope
 }
 
-fn users<'r>(rows: impl Iterator<Item = &'r Row>, uses: impl Fn(&Row) -> u64) -> Vec<User> {
-    let mut users: BTreeMap<&str, User> = BTreeMap::new();
-    for row in rows {
-        let used = uses(row);
-        if used > 0 {
-            let user = users.entry(&row.user).or_insert_with(|| User {
-                user: row.user.clone(),
-                used: 0,
-                jobs: Vec::new(),
-            });
-            user.used += used;
-            user.jobs.push(row.name());
-        }
+/// Sums by user, the largest first: of users, what each has with a job, and perhaps that job's name. Counts whole
+/// `unit`s.
+pub fn users<'t>(all: impl Iterator<Item = (&'t str, u64, Option<String>)>, unit: u64) -> Vec<User> {
+    let mut sums: BTreeMap<&str, (u64, Vec<String>)> = BTreeMap::new();
+    for (user, used, job) in all.filter(|(_, used, _)| *used > 0) {
+        let (sum, jobs) = sums.entry(user).or_default();
+        *sum += used;
+        jobs.extend(job);
     }
-    let mut users: Vec<User> = users.into_values().collect();
-    users.sort_by_key(|user| std::cmp::Reverse(user.used));
+    sums.retain(|_, (used, _)| *used >= unit);
+    let user = |(user, (used, jobs)): (&str, _)| User { user: user.to_owned(), used: used / unit, jobs };
+    let mut users: Vec<User> = sums.into_iter().map(user).collect();
+    users.sort_by_key(|user| Reverse(user.used));
     users
 }
 

@@ -166,10 +166,9 @@ pub fn read(job: &Row, snapshot: &Snapshot) -> Result<(Known, Vec<String>), Prog
     let version = Version::parse(snapshot.settings()?.get("SLURM_VERSION"));
     if version.is_some_and(|version| version.is_from_to((0, 0), (24, 4))) {
         // Slurm tests them since 24.05.
-        known
-            .qoses
-            .iter_mut()
-            .for_each(|record| record.fields.retain(|field, _| !field.starts_with("MaxTRESRun")));
+        for record in &mut known.qoses {
+            record.fields.retain(|field, _| !field.starts_with("MaxTRESRun"));
+        }
     }
     for partition in partitions {
         if let Some(own) = &partition.own {

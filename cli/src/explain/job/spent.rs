@@ -1,9 +1,7 @@
 //! Who used the minutes of a limit: slurmctld counts them for each association, and of a QOS only the
 //! sum, so there it asks accounting for the jobs of the last 30 days.
 
-use std::collections::BTreeMap;
-
-use super::limits::{Limit, User, name};
+use super::limits::{Limit, User, name, users};
 use super::minutes::{Rules, USED};
 use super::records::{Holder, Known};
 use super::words::{by_whom, decay};
@@ -78,9 +76,9 @@ fn of_jobs(
 ) -> Result<Vec<User>, ProgramError> {
     let said = snapshot.ask_slow(past::SPENT.0, &[past::SPENT.1, &which].concat())?;
     let seconds = said.lines().filter_map(past::spent).map(|(user, seconds, given)| {
-        (user, given.of(tres).unwrap_or(0).saturating_mul(seconds).saturating_mul(factor))
+        (user, given.of(tres).unwrap_or(0).saturating_mul(seconds).saturating_mul(factor), None)
     });
-    Ok(by_user(seconds, 60_000))
+    Ok(users(seconds, 60_000))
 }
 
 fn of_account(name: &str, known: &Known, tres: &str, snapshot: &Snapshot) -> Result<Vec<User>, ProgramError> {
@@ -90,20 +88,9 @@ fn of_account(name: &str, known: &Known, tres: &str, snapshot: &Snapshot) -> Res
     let said = snapshot.ask(program, &[arguments, &[&*of]].concat())?;
     let minutes = assoc_mgr::associations(&said).filter(|one| !one.user.is_empty()).map(|one| {
         let used = one.counts(USED).and_then(|all| all.get(tres).copied());
-        (one.user, used.map_or(0, |(_, used)| used))
+        (one.user, used.map_or(0, |(_, used)| used), None)
     });
-    Ok(by_user(minutes, 1))
-}
-
-fn by_user<'t>(all: impl Iterator<Item = (&'t str, u64)>, unit: u64) -> Vec<User> {
-    let mut sums: BTreeMap<&str, u64> = BTreeMap::new();
-    all.for_each(|(user, used)| *sums.entry(user).or_default() += used);
-    let users = sums.into_iter().filter(|(_, used)| *used >= unit);
-    let mut users: Vec<User> = users
-        .map(|(user, used)| User { user: user.to_owned(), used: used / unit, jobs: Vec::new() })
-        .collect();
-    users.sort_by_key(|user| std::cmp::Reverse(user.used));
-    users
+    Ok(users(minutes, 1))
 }
 
 #[cfg(test)]
@@ -126,7 +113,7 @@ mod tests {
 
     #[test]
     fn users_are_told_by_what_they_used() {
-        let users = by_user([("bob", 59), ("alice", 61), ("alice", 60)].into_iter(), 60);
+        let users = users([("bob", 59, None), ("alice", 61, None), ("alice", 60, None)].into_iter(), 60);
         assert_eq!(users, [User { user: "alice".into(), used: 2, jobs: vec![] }]);
     }
 }

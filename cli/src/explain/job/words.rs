@@ -84,8 +84,8 @@ pub fn decay(minutes: &Minutes) -> String {
 pub fn headline(limits: &[Limit]) -> Option<String> {
     let waits = |limit: &&Limit| limit.field == USED && matches!(limit.verdict, Verdict::Waits { .. });
     let ends =
-        |limit: &&Limit| limit.minutes.as_ref().and_then(|minutes| minutes.enough_in).unwrap_or(u64::MAX);
-    let first = limits.iter().find(|limit| limit.verdict != Verdict::Fits)?;
+        |limit: &&Limit| limit.minutes.as_ref().map_or(u64::MAX, |it| it.enough_in.unwrap_or(u64::MAX));
+    let first = limits.iter().find(|limit| limit.stops())?;
     let last = limits.iter().rev().filter(waits).max_by_key(ends).filter(|_| waits(&first));
     answer(last.unwrap_or(first))
 }
@@ -101,19 +101,17 @@ pub fn answer(limit: &Limit) -> Option<String> {
         asks => format!("it asks for {asks}"),
     };
     match (limit.verdict, limit.used) {
-        (Verdict::Never, _) => Some(format!(
-            "{name} allows at most {most} {what} for {}, and {asks}: it never starts",
-            whose(*scope)
-        )),
+        (Verdict::Never, _) => {
+            let whose = whose(*scope);
+            Some(format!("{name} allows at most {most} {what} for {whose}, and {asks}: it never starts"))
+        }
         (Verdict::Waits { for_more }, Some(used)) => {
             let used = amount(tres, used);
+            let allowed =
+                |who| format!("the {who} has {used} of the {most} {what} that {name} allows one {who}");
             let uses = match scope {
-                Scope::User => {
-                    format!("the user has {used} of the {most} {what} that {name} allows one user")
-                }
-                Scope::Account => {
-                    format!("the account has {used} of the {most} {what} that {name} allows one account")
-                }
+                Scope::User => allowed("user"),
+                Scope::Account => allowed("account"),
                 _ if limit.field == USED => format!("{name} has used {used} of its {most} {what}"),
                 _ => format!("{name} uses {used} of its {most} {what}"),
             };
@@ -158,16 +156,11 @@ pub fn limit(limit: &Limit) -> Vec<String> {
     let Limit { holder, field, scope, tres, users, unseen, asks, verdict, .. } = limit;
     let (whose, most) = (whose(*scope), amount(tres, limit.limit));
     let of = if limit.minutes.is_some() { "minutes of " } else { "" };
-    let mut lines = vec![match limit.used {
-        Some(used) => {
-            format!(
-                "  {holder}, {whose} ({field}): {} of {most} {of}{tres} {}",
-                amount(tres, used),
-                taken(limit)
-            )
-        }
-        None => format!("  {holder}, {whose} ({field}): at most {most} {of}{tres}"),
-    }];
+    let count = match limit.used {
+        Some(used) => format!("{} of {most} {of}{tres} {}", amount(tres, used), taken(limit)),
+        None => format!("at most {most} {of}{tres}"),
+    };
+    let mut lines = vec![format!("  {holder}, {whose} ({field}): {count}")];
     if !users.is_empty() || *unseen > 0 {
         lines.push(format!("    {}by {}", lately(limit), by_whom(users, *unseen, tres)));
     }
@@ -176,15 +169,12 @@ pub fn limit(limit: &Limit) -> Vec<String> {
         Some(_) => format!("{} (for its time limit)", amount(tres, *asks)),
         None => amount(tres, *asks),
     };
-    lines.push(match verdict {
-        Verdict::Fits => format!("    the job asks for {asks}: it fits"),
-        Verdict::Waits { for_more } => {
-            format!("    the job asks for {asks}: it waits until {}", free(limit, " more", *for_more))
-        }
-        Verdict::Never => {
-            format!("    the job asks for {asks}: that is above the limit, so it waits forever")
-        }
-    });
+    let then = match verdict {
+        Verdict::Fits => "it fits".to_owned(),
+        Verdict::Waits { for_more } => format!("it waits until {}", free(limit, " more", *for_more)),
+        Verdict::Never => "that is above the limit, so it waits forever".to_owned(),
+    };
+    lines.push(format!("    the job asks for {asks}: {then}"));
     lines
 }
 

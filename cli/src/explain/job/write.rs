@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::limits::{Limit, Verdict};
+use super::limits::Limit;
 use super::place::Place;
 use super::smaller::Smaller;
 use super::words::{amount, headline, limit, time};
@@ -66,33 +66,24 @@ fn amounts(tres: &Tres) -> String {
 
 /// What would pass now.
 fn outlook(limits: &[Limit], smaller: Option<&Smaller>, reason: &str, job: &str) -> Vec<String> {
-    let stopped = limits.iter().any(|limit| limit.verdict != Verdict::Fits);
-    match smaller {
-        None if !stopped && reason::is_limit(reason) => {
-            vec!["  none of these limits stops it now; Slurm's reason is from its last try".to_owned()]
+    let said = match smaller {
+        None if limits.iter().any(Limit::stops) => return Vec::new(),
+        None if reason::is_limit(reason) => {
+            "none of these limits stops it now; Slurm's reason is from its last try".to_owned()
         }
-        None if !stopped && reason == "Resources" => {
-            vec![
-                "  these limits let it start: what it lacks may be CPUs, memory or nodes (-c, --mem, -N)"
-                    .to_owned(),
-            ]
+        None if reason == "Resources" => {
+            "these limits let it start: what it lacks may be CPUs, memory or nodes (-c, --mem, -N)".to_owned()
         }
-        None if !stopped => vec!["  none of the limits that gpushare checks stops it now".to_owned()],
-        None => Vec::new(),
-        Some(Smaller { gpus: 0, gres, .. }) => {
-            vec![format!("  these limits let no job with {gres} start now")]
+        None => "none of the limits that gpushare checks stops it now".to_owned(),
+        Some(Smaller { gpus: 0, gres, .. }) => format!("these limits let no job with {gres} start now"),
+        Some(Smaller { gpus, gres, .. }) => {
+            format!("these limits let a job with {gres}:{gpus} start now, if a node has it free")
         }
-        Some(Smaller { gpus, gres, options }) => {
-            let mut lines =
-                vec![format!("  these limits let a job with {gres}:{gpus} start now, if a node has it free")];
-            lines.extend(
-                options.as_ref().map(|options| {
-                    format!("  try: {options} (a new job; then `scancel {}`)", in_a_shell(job))
-                }),
-            );
-            lines
-        }
-    }
+    };
+    let options = smaller.filter(|smaller| smaller.gpus > 0).and_then(|smaller| smaller.options.as_ref());
+    let job = in_a_shell(job);
+    let then = options.map(|options| format!("  try: {options} (a new job; then `scancel {job}`)"));
+    [format!("  {said}")].into_iter().chain(then).collect()
 }
 
 /// As scancel(1) takes it in a shell: without the `%2` of an array's tasks, and quoted.
@@ -118,20 +109,16 @@ fn place(place: &Place, job: &str, user: &str) -> String {
         0 => "in use at the last check".to_owned(),
         seconds => format!("not seen in use for {}", time(seconds)),
     }));
-    let unknown = if gpus.is_empty() {
-        format!(
-            "; which GPU only the node knows: as {user}, `srun --jobid={job} --overlap gpushare \
-             explain {job}`"
-        )
-    } else {
-        String::new()
-    };
+    let command = format!("`srun --jobid={job} --overlap gpushare explain {job}`");
+    let unknown = gpus.is_empty().then(|| format!("; which GPU only the node knows: as {user}, {command}"));
+    let unknown = unknown.unwrap_or_default();
     let from = if *source == "ledger" { "this node's ledger" } else { source };
     format!("  {node}: {} (from {from}){unknown}", parts.join(", "))
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::limits::Verdict;
     use super::super::limits::concerning;
     use super::super::limits::tests::job;
     use super::super::minutes::{Minutes, USED};

@@ -56,6 +56,11 @@ fn unescaped(line: &str) -> String {
     text
 }
 
+/// The value of a key; if there are several, Slurm uses the last.
+pub fn last<'a>(fields: &[(&str, &'a str)], key: &str) -> Option<&'a str> {
+    fields.iter().rev().find(|(name, _)| name.eq_ignore_ascii_case(key)).map(|(_, value)| *value)
+}
+
 /// Splits `Key=Value Key="Value with blanks" …`. `None` for text that Slurm would refuse, and for `+=` and the like.
 pub fn fields(line: &str) -> Option<Vec<(&str, &str)>> {
     let mut fields = Vec::new();

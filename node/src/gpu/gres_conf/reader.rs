@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use super::error::{GresConfError, Problem};
-use super::lines::{fields, include, logical_lines};
+use super::lines::{fields, include, last, logical_lines};
 use super::{Files, Order, Slot};
 use crate::config::gpu_files;
 use crate::gpu::device::minor_by_name;
@@ -120,11 +120,6 @@ impl<'a> Reader<'a> {
         let again = twice(&slots);
         again.map_or(Ok(Files { slots: Some(slots), order }), |path| Err(Problem::Twice(path)))
     }
-}
-
-/// The value of a key; if there are several, Slurm uses the last.
-fn last<'a>(fields: &Fields<'a>, key: &str) -> Option<&'a str> {
-    fields.iter().rev().find(|(name, _)| name.eq_ignore_ascii_case(key)).map(|(_, value)| *value)
 }
 
 fn is_gpu(fields: &Fields) -> bool {
