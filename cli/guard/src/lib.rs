@@ -84,8 +84,8 @@ pub enum What {
     Memory,
     /// No GPU in a partition of `GpuPartitions`.
     NoGpu,
-    /// GPUs under a governed QOS that limits only shares, or shares under one that limits only GPUs; GPUs without a type
-    /// under one that limits only types.
+    /// GPUs under a governed QOS that limits only shares, or shares under one that limits only GPUs; GPUs without a
+    /// type under one that limits only types.
     Uncounted,
     /// Shares outside the reservations of `ShareReservations`.
     OutsideReservation,

@@ -1,8 +1,8 @@
 //! What isn't a limit of Slurm's: GPUs of a type that the request doesn't name, under a governed QOS; more CPUs or
 //! memory than the site gives with a job's GPUs; jobs without a GPU where each must have one; GPUs beside shares that
-//! alone are limited, and the other way round; GPUs of no type, which only a limit on all GPUs counts; shares outside their reservations; borrowed GPUs that no owner gets
-//! back; jobs whose devices a user's text hides, or whose AllocTRES Slurm's command cuts; and limits that an account's
-//! name hides.
+//! alone are limited, and the other way round; GPUs without a type where only types are limited; shares outside their
+//! reservations; borrowed GPUs that no owner gets back; jobs whose devices a user's text hides, or whose AllocTRES
+//! Slurm's command cuts; and limits that an account's name hides.
 
 use std::collections::HashSet;
 
