@@ -643,7 +643,7 @@ def test_damaged_state(control):
 
 
 def test_another_boot(control):
-    """MpsDir may outlive a boot. Then a daemon's number is that of somebody else's session, whose leader may be gone."""
+    """MpsDir may outlive a boot. Then a daemon's number is that of another session, whose leader may be gone."""
     node = MpsNode(control, 1)
     folder, daemon = started(node, 1)
     state = (folder / "state").read_text()

@@ -68,8 +68,8 @@ fn whole_nodes(config: &Config, slurm: &Slurm) -> Vec<Finding> {
     open.into_iter().map(finding).collect()
 }
 
-/// GPUs of no type, for which no limit on a type counts, under the same QOSes. The check of types in gpushare.conf knows
-/// that these may be of any type.
+/// GPUs of no type, for which no limit on a type counts, under the same QOSes. slurmctld takes the type from slurm.conf
+/// alone, and whole nodes need none.
 fn untyped(config: &Config, slurm: &Slurm) -> Option<Finding> {
     let mut open: BTreeSet<&String> = BTreeSet::new();
     let mut nodes: BTreeSet<String> = BTreeSet::new();
