@@ -1,7 +1,7 @@
 //! Ways around limits that no plugin sees, but that Slurm's own settings can close: whole-node jobs under
 //! `ForeignTypes=deny`, a partition's QOS that replaces the job's limits, types of shares that slurmctld doesn't count,
-//! exempt jobs that leave the reason of their exemption, a reservation that ends; and limits on types of what has none, or
-//! of a GRES that gpushare.conf doesn't name. Pure.
+//! exempt jobs that leave the reason of their exemption, a reservation that ends; and limits on types where GPUs have
+//! none, or of a GRES that gpushare.conf doesn't name. Pure.
 
 use std::collections::{BTreeMap, BTreeSet};
 
