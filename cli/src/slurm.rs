@@ -11,6 +11,11 @@ pub use gpushare_slurm_run::{ProgramError, Reach, SENT, ask, command, conf, file
 pub use gpushare_slurm_text::{Node, Partition, Reservation, Settings};
 pub use qoses::Qoses;
 
+/// The GRES of a TRES that names a type: `gpu` of `gres/gpu:a40`.
+fn gres_of_type(tres: &str) -> Option<&str> {
+    Some(tres.strip_prefix("gres/")?.split_once(':')?.0)
+}
+
 /// Everything that `check` and `conf` compare gpushare.conf with. The default is a cluster that doesn't exist yet.
 #[derive(Debug, Default)]
 pub struct Slurm {

@@ -642,6 +642,30 @@ def test_damaged_state(control):
         node.check_empty()
 
 
+def test_another_boot(control):
+    """MpsDir may outlive a boot. Then a daemon's number is that of another session, whose leader may be gone."""
+    node = MpsNode(control, 1)
+    folder, daemon = started(node, 1)
+    state = (folder / "state").read_text()
+    os.kill(daemon[0], signal.SIGKILL)
+    shutil.rmtree(RUN / "gpushare/jobs")
+    said = subprocess.run(
+        ["setsid", "sh", "-c", "sleep 100 >/dev/null & echo $$ $!"], stdout=subprocess.PIPE, text=True, check=True
+    ).stdout
+    session, other = map(int, said.split())
+    try:
+        state = re.sub("boot=.*", "boot=another", re.sub("process=.*", f"process={session} 1", state))
+        (folder / "state").write_text(state)
+        assert started(node, 2)[1] and stat(other), state
+        node.epilog(2)
+        assert stat(other), state
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(other, signal.SIGKILL)
+    wait(lambda: not stat(other), "its end")
+    node.check_empty()
+
+
 def test_no_uuid(control):
     node = MpsNode(control)
     for file in Path("/proc/driver/nvidia/gpus").glob("*/information"):

@@ -48,6 +48,25 @@ def test_types_of_shards_count_only_where_slurm_conf_names_them(share_types):
     assert share_types.findings("Gres") == []
 
 
+def test_limits_on_types_that_governed_gres_lacks_are_told(share_types):
+    """Requests without a type pass them."""
+    rules = share_types.ok("cat /etc/slurm/gpushare.conf")
+    try:
+        share_types.write("/etc/slurm/gpushare.conf", f"{rules}\nGovernedGRES=gpu\n")
+        untyped = ["sbatch", "--test-only", *SHARDS, "--gres=shard:8", "--wrap=true"]
+        share_types.wait(lambda: share_types.run(untyped, "alice").returncode == 0, "the new rules")
+        for limit in SHARDS:
+            assert settled(share_types, f"{limit} --gres=shard:8") == ["RUNNING", "RUNNING"], "the limit is 8"
+            share_types.cancel_all()
+        [found] = share_types.findings("GovernedGRES")
+        assert found["status"] == "wrong" and found["said"].endswith("QOS qos_lafferty, account lab"), found
+        assert found["fix"].startswith("gpushare.conf: GovernedGRES=gpu,shard;"), found
+    finally:
+        share_types.write("/etc/slurm/gpushare.conf", rules + "\n")
+    share_types.wait(lambda: share_types.run(untyped, "alice").returncode, "the old rules")
+    assert share_types.findings("GovernedGRES") == []
+
+
 def test_a_job_that_starts_again_at_once_stays_within_its_limit(share_types, record_property):
     """It comes before all others after a failed epilog, and its GPUs are counted again."""
     again = "--requeue=expedite --qos=qos_lafferty --gres=gpu:a40:2".split()

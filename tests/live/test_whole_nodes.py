@@ -200,3 +200,25 @@ def test_check_names_a_reservation_that_its_jobs_outlive(whole_nodes):
     finally:
         whole_nodes.run("for name in course1 course2 later; do scontrol delete reservationname=$name; done")
     assert [(found["status"], found["said"]) for found in about()] == [("unknown", "no reservation matches 'course*'.")]
+
+
+def test_gpus_to_which_slurm_conf_gives_no_type_pass_every_limit_on_types_and_are_told(whole_nodes):
+    """gres.conf alone has their type."""
+    def written(one, other):
+        whole_nodes.ok(f"sed -i '/NodeName=other/s/Gres={one}/Gres={other}/' /etc/slurm/nodes.conf;"
+                       "/lab/service restart slurmd && /lab/service restart slurmctld", timeout=90)
+
+    written("gpu:h100:4", "gpu:4")
+    try:
+        job = whole_nodes.sbatch("--qos=qos_lafferty", "--exclusive", "-w", "other")
+        whole_nodes.wait_state(job, "RUNNING")
+        assert "gpu:4(IDX:0-3)" in whole_nodes.ok(["scontrol", "-d", "show", "job", job])
+        said = whole_nodes.run("gpushare guard")
+        assert said.returncode == 1 and "QOS qos_lafferty: gres/gpu, of which it has no limit: 4" in said.stdout, said
+        [found] = whole_nodes.findings("Gres")
+        assert found["status"] == "wrong" and "the GPUs of other have no type" in found["said"], found
+        assert "qos_lafferty" in found["said"], found
+    finally:
+        whole_nodes.cancel_all()
+        written("gpu:4", "gpu:h100:4")
+    assert whole_nodes.findings("Gres") == []

@@ -1,7 +1,7 @@
 //! What a job has, counted in two ways: by AllocTRES, as Slurm's accounting does, and by its devices. The type of a
 //! GPU comes from its node, never from a name that a user chose.
 
-use gpushare_slurm_text::{Job, On, Snapshot, Tres, Trust};
+use gpushare_slurm_text::{Job, Node, On, Snapshot, Tres, Trust};
 
 use crate::{CountedBy, Rules};
 
@@ -14,12 +14,14 @@ pub(crate) struct Held {
     devices: Option<Tres>,
     /// Whether the type of each GPU is known.
     pub typed: bool,
+    /// Its GPUs on nodes where some have no type.
+    pub untyped: u64,
 }
 
 impl Held {
     pub fn of(job: &Job, now: &Snapshot, rules: &Rules) -> Held {
         let allocated = job.allocated.clone().unwrap_or_default();
-        let mut held = Held { allocated, devices: None, typed: true };
+        let mut held = Held { allocated, devices: None, typed: true, untyped: 0 };
         if job.record.trust == Trust::Said {
             let mut sum = Tres::default();
             for on in &job.record.on {
@@ -38,7 +40,10 @@ impl Held {
                     sum.add("gres/gpu", 1);
                     match node.and_then(|node| node.type_of(*index)) {
                         Some(gres_type) => sum.add(&format!("gres/gpu:{gres_type}"), 1),
-                        None => self.typed = false,
+                        None => {
+                            self.typed = false;
+                            self.untyped += u64::from(node.is_some_and(Node::has_untyped_gpus));
+                        }
                     }
                 }
             } else if rules.shares.contains(&gres.name) && gres.count > 0 {

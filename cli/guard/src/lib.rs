@@ -84,7 +84,8 @@ gpushare::names! {
         Memory = "memory",
         /// No GPU in a partition of `GpuPartitions`.
         NoGpu = "no_gpu",
-        /// GPUs under a governed QOS that limits only shares, or shares under one that limits only GPUs.
+        /// GPUs under a governed QOS that limits only shares, or shares under one that limits only GPUs; GPUs without a
+        /// type under one that limits only types.
         Uncounted = "uncounted",
         /// Shares outside the reservations of `ShareReservations`.
         OutsideReservation = "outside_reservation",

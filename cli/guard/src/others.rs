@@ -1,8 +1,8 @@
 //! What isn't a limit of Slurm's: GPUs of a type that the request doesn't name, under a governed QOS; more CPUs or
 //! memory than the site gives with a job's GPUs; jobs without a GPU where each must have one; GPUs beside shares that
-//! alone are limited, and the other way round; shares outside their reservations; borrowed GPUs that no owner gets
-//! back; jobs whose devices a user's text hides, or whose AllocTRES Slurm's command cuts; and limits that an account's
-//! name hides.
+//! alone are limited, and the other way round; GPUs without a type where only types are limited; shares outside their
+//! reservations; borrowed GPUs that no owner gets back; jobs whose devices a user's text hides, or whose AllocTRES
+//! Slurm's command cuts; and limits that an account's name hides.
 
 use std::collections::HashSet;
 
@@ -128,9 +128,13 @@ fn unnamed(job: &Job, held: &Held, whole: bool, (limited, now): (&HashSet<&str>,
         let mut types = job.record.types.iter().filter(|named| named.eq_ignore_ascii_case(gres_type));
         types.any(|named| named == gres_type || nodes().any(|node| node.spells(named)))
     };
+    let whose = || format!("QOS {}", job.qos);
+    let limits_all = || now.qoses.get(&job.qos).is_some_and(|qos| qos.lowest("gres/gpu").is_some());
+    if held.untyped > 0 && !limits_all() {
+        add(What::Uncounted, whose(), "gres/gpu", (held.untyped, 0));
+    }
     for gres_type in held.types() {
         let tres = format!("gres/gpu:{gres_type}");
-        let whose = || format!("QOS {}", job.qos);
         if (job.record.is_told || whole) && !is_named(gres_type) {
             add(What::Unnamed, whose(), &tres, (held.most(&tres), 0));
         }

@@ -39,7 +39,7 @@ pernode|alice|||||
 ";
 const NODES: &str = "NodeName=n1\n   Gres=gpu:a40:4,mps:a40:400\nNodeName=h1\n   Gres=gpu:h100:4\n   State=X ThreadsPerCore=2\n\
                      NodeName=m1\n   Gres=gpu:a40:2,gpu:h100:2\n   GresUsed=gpu:a40:2(IDX:0-1),gpu:h100:2(IDX:2-3)\n\
-                     NodeName=c1\n   Gres=gpu:A40:2\n";
+                     NodeName=c1\n   Gres=gpu:A40:2\nNodeName=u1\n   Gres=gpu:4\n";
 const PARTITIONS: &str = "PartitionName=p QoS=N/A\nPartitionName=limited QoS=typed\nPartitionName=x OverSubscribe=EXCLUSIVE\n\
                           PartitionName=w TRESBillingWeights=GRES/gpu:a40=4\n";
 

@@ -84,6 +84,11 @@ impl Node {
         said.or_else(|| self.only_type("gpu"))
     }
 
+    /// Whether it has GPUs without a type, as slurmctld knows it.
+    pub fn has_untyped_gpus(&self) -> bool {
+        self.gres.iter().any(|(name, gres_type, _)| name == "gpu" && gres_type.is_none())
+    }
+
     /// The type of all of a GRES on it, in lowercase, if they have the same.
     pub fn only_type(&self, name: &str) -> Option<String> {
         let mut types =

@@ -1,9 +1,11 @@
 //! Ways around limits that no plugin sees, but that Slurm's own settings can close: whole-node jobs under
 //! `ForeignTypes=deny`, a partition's QOS that replaces the job's limits, types of shares that slurmctld doesn't count,
-//! and exempt jobs that leave the reason of their exemption: a reservation that ends. Pure.
+//! exempt jobs that leave the reason of their exemption, a reservation that ends; and limits on types where GPUs have
+//! none, or of a GRES that gpushare.conf doesn't name. Pure.
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use gpushare::submit::policy::GovernedAccounts;
 use gpushare::submit::whole_nodes::keeps_to_its_types;
 use gpushare::text::pattern::Case;
 use gpushare_machine::config::Config;
@@ -11,11 +13,13 @@ use gpushare_machine::config::Config;
 use super::finding::{Finding, listed};
 use super::fix::Fix;
 use super::names::may_govern;
-use crate::slurm::Slurm;
+use crate::slurm::{Node, Slurm};
 
 /// Empty if there is nothing to bypass.
 pub fn findings(config: &Config, slurm: &Slurm) -> Vec<Finding> {
     let mut findings = whole_nodes(config, slurm);
+    findings.extend(untyped(config, slurm));
+    findings.extend(ungoverned(config, slurm));
     findings.extend(partitions(config, slurm));
     findings.extend(uncounted(config, slurm));
     findings.extend(reservations(config, slurm));
@@ -58,13 +62,77 @@ fn whole_nodes(config: &Config, slurm: &Slurm) -> Vec<Finding> {
     open.into_iter().map(finding).collect()
 }
 
+/// GPUs of no type, for which no limit on a type counts, under the same QOSes. slurmctld takes the type from slurm.conf
+/// alone, and whole nodes need none.
+fn untyped(config: &Config, slurm: &Slurm) -> Option<Finding> {
+    let mut open: BTreeSet<&String> = BTreeSet::new();
+    let mut nodes: BTreeSet<String> = BTreeSet::new();
+    for qos in slurm.qoses.typed.keys() {
+        let limits_all = slurm.qoses.most.get(qos).is_some_and(|most| most.contains_key("gres/gpu"));
+        if limits_all || !keeps_to_its_types(&config.policy, qos.as_bytes()) {
+            continue;
+        }
+        for node in nodes_of(slurm, qos).filter(|node| node.has_untyped_gpus()) {
+            open.insert(qos);
+            nodes.insert(node.name.clone());
+        }
+    }
+    (!nodes.is_empty()).then(|| {
+        let said = format!(
+            "the GPUs of {} have no type: a job that takes whole nodes (--exclusive) gets them under QOS {}, beyond \
+             every limit on a type",
+            listed(&nodes.into_iter().collect::<Vec<_>>()),
+            listed(&open.into_iter().cloned().collect::<Vec<_>>())
+        );
+        let fix = "slurm.conf: Gres=gpu:TYPE:N, and gres.conf: Type=TYPE there; then restart slurmd there, then \
+                   slurmctld; or give these QOSes a limit on gres/gpu";
+        Finding::wrong("Gres", said, fix)
+    })
+}
+
+/// Limits on types of a GRES that `GovernedGRES` lacks: requests without a type pass them.
+fn ungoverned(config: &Config, slurm: &Slurm) -> Option<Finding> {
+    let is_there =
+        |gres: &str| slurm.nodes.iter().any(|node| node.gres.iter().any(|(name, ..)| name == gres));
+    let governs_accounts = config.policy.accounts != GovernedAccounts::Off;
+    let qoses = slurm.qoses.ungoverned.iter().map(|(gres, names)| {
+        let governed = names.iter().filter(|qos| may_govern(config, qos));
+        (gres, governed.map(|qos| format!("QOS {qos}")).collect::<Vec<_>>())
+    });
+    let accounts = slurm.accounts.ungoverned.iter().filter(|_| governs_accounts);
+    let accounts = accounts
+        .map(|(gres, names)| (gres, names.iter().map(|name| format!("account {name}")).collect::<Vec<_>>()));
+    let mut all: BTreeSet<&str> = BTreeSet::new();
+    let mut holders: BTreeSet<String> = BTreeSet::new();
+    for (gres, names) in qoses.chain(accounts).filter(|(gres, names)| is_there(gres) && !names.is_empty()) {
+        all.insert(gres);
+        holders.extend(names);
+    }
+    (!all.is_empty()).then(|| {
+        let tres: Vec<String> = all.iter().map(|gres| format!("gres/{gres}")).collect();
+        let said = format!(
+            "requests without a type exceed the limits on types of {}: {}",
+            listed(&tres),
+            listed(&holders.into_iter().collect::<Vec<_>>())
+        );
+        let governed: Vec<&str> = config.policy.gres.0.iter().map(String::as_str).chain(all).collect();
+        let fix =
+            format!("gpushare.conf: GovernedGRES={}; or limit all of {}", governed.join(","), listed(&tres));
+        Finding::wrong("GovernedGRES", said, fix)
+    })
+}
+
+/// The nodes that a QOS's jobs can get.
+fn nodes_of<'s>(slurm: &'s Slurm, qos: &'s str) -> impl Iterator<Item = &'s Node> {
+    let open = slurm.partitions.iter().filter(move |partition| partition.admits(qos));
+    open.flat_map(|partition| slurm.nodes_of(&partition.name))
+}
+
 /// The GPU types that a QOS's jobs can get and that Slurm counts, spelled as in its database. For others, the check of
 /// `AccountingStorageTRES` reports an error.
 fn within_reach(slurm: &Slurm, qos: &str) -> BTreeSet<String> {
     let tracked = slurm.settings.list("AccountingStorageTRES");
-    let open = slurm.partitions.iter().filter(|partition| partition.admits(qos));
-    let nodes = open.flat_map(|partition| slurm.nodes_of(&partition.name));
-    let gpus = nodes.flat_map(|node| &node.gres).filter(|(name, ..)| name == "gpu");
+    let gpus = nodes_of(slurm, qos).flat_map(|node| &node.gres).filter(|(name, ..)| name == "gpu");
     let gres_types = gpus.filter_map(|(_, gres_type, _)| Some(gres_type.as_ref()?.to_ascii_lowercase()));
     let is = |name: &str, gres_type: &String| name.eq_ignore_ascii_case(&format!("gres/gpu:{gres_type}"));
     gres_types.filter(|gres_type| tracked.iter().any(|name| is(name, gres_type))).collect()

@@ -1,13 +1,13 @@
 //! Which associations have limits on GRES types, according to sacctmgr.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use gpushare_slurm_text::limits::{self, Association, Associations};
 
 use gpushare::submit::policy::GovernedAccounts;
 use gpushare_machine::config::Config;
 
-use super::{ProgramError, ask};
+use super::{ProgramError, ask, gres_of_type};
 
 /// The facts about associations.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -18,6 +18,8 @@ pub struct Accounts {
     pub tres: BTreeSet<String>,
     /// Those with limits that add up several jobs.
     pub of_several: BTreeSet<String>,
+    /// The same associations of other GRES, by the GRES.
+    pub ungoverned: BTreeMap<String, Vec<String>>,
     /// All accounts.
     pub names: BTreeSet<String>,
     /// All users.
@@ -36,19 +38,16 @@ impl Accounts {
     }
 
     fn of(all: &Associations, config: &Config) -> Accounts {
-        let is_typed = |tres: &str| {
-            let gres = tres.strip_prefix("gres/").and_then(|rest| rest.split_once(':'));
-            gres.is_some_and(|(gres, _)| config.policy.gres.0.iter().any(|name| name == gres))
-        };
+        let is_governed = |gres: &str| config.policy.gres.has(gres.as_bytes());
         let limits = |one: &Association| -> BTreeSet<(String, u64)> {
-            let typed = one.limits.iter().filter(|(_, tres, _)| is_typed(tres));
+            let typed = one.limits.iter().filter(|(_, tres, _)| gres_of_type(tres).is_some());
             typed.map(|(_, tres, count)| (tres.to_owned(), count)).collect()
         };
         let mut found = Accounts::default();
         for one in &all.all {
             let (account, own) = (one.account.clone(), limits(one));
-            found.tres.extend(own.iter().map(|(tres, _)| tres.clone()));
-            found.of_several.extend(one.limits.of_several().filter(|tres| is_typed(tres)).map(str::to_owned));
+            let of_several = one.limits.of_several().filter(|tres| gres_of_type(tres).is_some_and(is_governed));
+            found.of_several.extend(of_several.map(str::to_owned));
             let name = match one.user.as_str() {
                 "" => account.clone(),
                 user => format!("{user} in {account}"),
@@ -57,8 +56,17 @@ impl Accounts {
             let of_account =
                 all.above(&account).next().map(|(_, account)| limits(account)).unwrap_or_default();
             let is_own = |limit: &(String, u64)| one.user.is_empty() || !of_account.contains(limit);
-            if own.iter().any(is_own) && !found.limited.contains(&name) {
-                found.limited.push(name);
+            for limit in &own {
+                let (tres, gres) = (&limit.0, gres_of_type(&limit.0).unwrap_or_default());
+                let names = if is_governed(gres) {
+                    found.tres.insert(tres.clone());
+                    &mut found.limited
+                } else {
+                    found.ungoverned.entry(gres.to_owned()).or_default()
+                };
+                if is_own(limit) && !names.contains(&name) {
+                    names.push(name.clone());
+                }
             }
             found.users.extend(Some(one.user.clone()).filter(|user| !user.is_empty()));
             found.names.insert(account);
@@ -90,6 +98,7 @@ mod tests {
             ["gres/gpu:a40", "gres/gpu:h100", "gres/shard:a40"]
         );
         assert_eq!(found.of_several.iter().collect::<Vec<_>>(), ["gres/gpu:a40", "gres/gpu:h100"]);
+        assert_eq!(found.ungoverned, [("nic".to_owned(), vec!["eve in free".to_owned()])].into());
         let off = Config::parse("GovernedAccounts=off").unwrap();
         assert_eq!((found.tres_of(&off).count(), found.tres_of(&Config::default()).count()), (0, 3));
     }

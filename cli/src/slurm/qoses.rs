@@ -6,7 +6,7 @@ use gpushare_slurm_text::limits::{self, Kind, Qos};
 
 use gpushare_machine::config::Config;
 
-use super::{ProgramError, ask};
+use super::{ProgramError, ask, gres_of_type};
 
 /// The facts about QOSes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -15,6 +15,8 @@ pub struct Qoses {
     pub names: Vec<String>,
     /// The QOSes with a limit on a type of a governed GRES.
     pub governed: Vec<String>,
+    /// The QOSes with a limit on a type of another GRES, by the GRES.
+    pub ungoverned: BTreeMap<String, Vec<String>>,
     /// The QOSes with a limit on a GPU type.
     pub typed: BTreeMap<String, Typed>,
     /// The QOSes that preempt others.
@@ -63,11 +65,16 @@ impl Qoses {
 
     fn of(all: &[Qos], config: &Config) -> Qoses {
         let names = |is: &dyn Fn(&&Qos) -> bool| all.iter().filter(is).map(|qos| qos.name.clone()).collect();
-        let of_type = |tres: &str| {
-            let (gres, _) = tres.strip_prefix("gres/")?.split_once(':')?;
-            Some(config.policy.gres.0.iter().any(|name| name == gres))
+        let is_governed = |gres: &str| config.policy.gres.has(gres.as_bytes());
+        let of_types = |qos: &Qos| -> BTreeSet<String> {
+            qos.limits.iter().filter_map(|(_, tres, _)| gres_of_type(tres)).map(str::to_owned).collect()
         };
-        let is_governed = |qos: &&Qos| qos.limits.iter().any(|(_, tres, _)| of_type(tres) == Some(true));
+        let mut ungoverned: BTreeMap<String, Vec<String>> = BTreeMap::new();
+        for qos in all {
+            for gres in of_types(qos).into_iter().filter(|gres| !is_governed(gres)) {
+                ungoverned.entry(gres).or_default().push(qos.name.clone());
+            }
+        }
         let typed = |qos: &Qos| {
             let of_gpus = || qos.limits.iter().filter(|(_, tres, _)| tres.starts_with("gres/gpu:"));
             let gres_types = of_gpus().map(|(_, tres, _)| tres["gres/gpu:".len()..].to_owned()).collect();
@@ -80,7 +87,8 @@ impl Qoses {
         priorities.dedup();
         Qoses {
             names: names(&|_| true),
-            governed: names(&is_governed),
+            governed: names(&|qos| of_types(qos).iter().any(|gres| is_governed(gres))),
+            ungoverned,
             typed: all.iter().filter_map(typed).collect(),
             preempting: names(&|qos| qos.preempts),
             over_partition: all.iter().filter(|qos| qos.over_partition).map(|qos| qos.name.clone()).collect(),
@@ -113,7 +121,7 @@ mod tests {
                     b|||||||||||OverPartQOS|7|a\n\
                     half|gres/gpu=50||||||||||Relative|7|\n\
                     c|gres/gpu:a40=1,gres/gpu:h100=0|||||||||||0|\nd|gres/gpu:a40=1,gres/gpu:h100=2|||||||||||0|\n\
-                    e|gres/gpu:a40=0|||||||||||0|\n";
+                    e|gres/gpu:a40=0,gres/nic:x=1|||||||||||0|\n";
         let found = Qoses::of(&limits::qoses(text), &Config::default());
         let most: Vec<(&str, u64)> =
             found.most["a"].iter().map(|(tres, most)| (tres.as_str(), *most)).collect();
@@ -126,6 +134,7 @@ mod tests {
             ["a", "c", "d", "e"].map(|qos| found.typed[qos].only()),
             [Some("a40"), Some("a40"), None, None]
         );
+        assert_eq!(found.ungoverned, [("nic".to_owned(), vec!["e".to_owned()])].into());
         assert_eq!(found.over_partition, ["b".to_owned()].into());
         assert!(found.of_several.contains("gres/gpu:a40") && !found.of_several.contains("gres/shard:a40"));
         assert!(found.priorities && found.typed["a"].gres_types.contains("a40"));

@@ -13,7 +13,7 @@ use crate::ledger::{LedgerError, take_lock};
 use crate::mps::service::Daemon;
 
 use super::error::MpsError;
-use super::record::DaemonRecord;
+use super::record::{self, DaemonRecord};
 use super::remove::Bin;
 use crate::unix;
 
@@ -139,6 +139,7 @@ impl Locked {
     /// It can't be written.
     pub fn keep(&self, state: &DaemonRecord) -> Result<(), MpsError> {
         let path = self.folder.join("state");
+        let state = DaemonRecord { boot: record::boot(), ..state.clone() };
         root_file::replace(&self.folder.join("new"), &path, &state.to_string())
             .map_err(|error| MpsError::File(path, error))
     }

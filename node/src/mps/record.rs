@@ -3,6 +3,7 @@
 //!
 //! ```text
 //! gpushare-mps 1
+//! boot=5a0cb6a4-7c3d-4f52-8d6e-5f2b3c1d0e9f
 //! memory=23034
 //! percent=50
 //! starting=yes
@@ -14,6 +15,7 @@
 //! ```
 
 use std::fmt;
+use std::fs;
 use std::path::Path;
 use std::str::FromStr;
 
@@ -33,6 +35,8 @@ const MOST: usize = 16;
 /// What is known about a directory's daemons.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DaemonRecord {
+    /// The machine's boot in which it was written; `None` by an older gpushare.
+    pub boot: Option<String>,
     /// The limits that the daemon was given last; `None` after a daemon with unknown limits was found.
     pub limits: Option<Limits>,
     /// A daemon is being started, or its start was interrupted: it may appear at any moment.
@@ -52,7 +56,15 @@ impl DaemonRecord {
     /// What is known about the daemon of a directory, whether the directory is locked or not.
     pub fn of(folder: &Path) -> DaemonRecord {
         let bytes = root_file::read(&folder.join("state"), LONGEST).ok().flatten().unwrap_or_default();
-        String::from_utf8(bytes).ok().and_then(|text| text.parse().ok()).unwrap_or_default()
+        let record = String::from_utf8(bytes).ok().and_then(|text| text.parse().ok());
+        record.map(|record: DaemonRecord| record.in_boot(boot())).unwrap_or_default()
+    }
+
+    /// What of it holds in that boot. `MpsDir` may outlive a boot, and processes don't: their numbers, and the sessions
+    /// with these numbers, are now others'.
+    fn in_boot(self, boot: Option<String>) -> DaemonRecord {
+        let is_other = self.boot.is_some() && boot.is_some() && self.boot != boot;
+        if is_other { DaemonRecord { exclusive: self.exclusive, ..DaemonRecord::default() } } else { self }
     }
 
     /// Adds a daemon; if it is already there, it becomes the latest. Returns those that no longer fit in the record and
@@ -69,6 +81,9 @@ impl DaemonRecord {
 impl fmt::Display for DaemonRecord {
     fn fmt(&self, out: &mut fmt::Formatter) -> fmt::Result {
         writeln!(out, "{FIRST_LINE}")?;
+        if let Some(boot) = &self.boot {
+            writeln!(out, "boot={boot}")?;
+        }
         if let Some(Limits { memory, percent }) = self.limits {
             writeln!(out, "memory={}", memory.map(|memory| memory.to_string()).unwrap_or_default())?;
             writeln!(out, "percent={percent}")?;
@@ -99,6 +114,7 @@ impl FromStr for DaemonRecord {
         for line in body.lines().filter(|line| !line.is_empty()) {
             let (name, value) = line.split_once('=').ok_or(())?;
             match name {
+                "boot" => state.boot = Some(value.to_owned()),
                 "memory" => {
                     state.limits.get_or_insert_default().memory =
                         if value.is_empty() { None } else { Some(number(value)?) };
@@ -121,6 +137,12 @@ impl FromStr for DaemonRecord {
     }
 }
 
+/// This boot (random(4)).
+pub fn boot() -> Option<String> {
+    let text = fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
+    Some(text.trim().to_owned()).filter(|text| !text.is_empty())
+}
+
 fn number<T: FromStr>(text: &str) -> Result<T, ()> {
     text.parse().map_err(|_| ())
 }
@@ -131,6 +153,7 @@ mod tests {
 
     fn state() -> DaemonRecord {
         DaemonRecord {
+            boot: Some("one".to_owned()),
             limits: Some(Limits { memory: Some(23_034), percent: 50 }),
             starting: true,
             ending: true,
@@ -146,6 +169,17 @@ mod tests {
         for state in [state(), unlimited, DaemonRecord::default()] {
             assert_eq!(state.to_string().parse(), Ok(state));
         }
+    }
+
+    #[test]
+    fn processes_of_another_boot_are_forgotten() {
+        let boot = |name: &str| Some(name.to_owned());
+        assert_eq!(state().in_boot(boot("one")), state());
+        let mode = DaemonRecord { exclusive: Some("GPU-a".to_owned()), ..DaemonRecord::default() };
+        assert_eq!(state().in_boot(boot("two")), mode);
+        let older = DaemonRecord { boot: None, ..state() };
+        assert_eq!((older.clone().in_boot(boot("two")), state().in_boot(None)), (older, state()));
+        assert!(super::boot().is_some());
     }
 
     #[test]

@@ -45,6 +45,20 @@ fn what_a_qos_limits_in_no_way_is_told() {
 }
 
 #[test]
+fn gpus_without_a_type_are_told_where_only_types_are_limited() {
+    let whole = Made { qos: "typed", partition: "x", alloc: "gres/gpu=2", asks: "", ..ONE };
+    let whole = Made { on: &[("u1", "gpu:2(IDX:0-1)")], ..whole };
+    assert_eq!(found(std::slice::from_ref(&whole), ""), ["QOS typed uncounted gres/gpu 2/0 devices"]);
+    for qos in ["all", "normal"] {
+        assert_eq!(found(&[Made { qos, ..whole.clone() }], ""), [""; 0]);
+    }
+    assert_eq!(found(&[Made { qos: "all", ..whole }], "GovernedQOS=all"), [""; 0]);
+    // Slurm shows no node that was deleted.
+    let gone = Made { on: &[("gone", "gpu:a40:1(IDX:0)")], ..ONE };
+    assert_eq!(found(&[Made { qos: "typed", ..gone }], ""), [""; 0]);
+}
+
+#[test]
 fn caps_are_what_the_jobs_gpus_give() {
     const CAPS: &str = "MaxCPUsPerGpu=a40:8,h100:16\nMaxMemPerGpu=a40:16G,h100:32G\nGpuPartitions=g";
     for (alloc, on, partition, expected) in [

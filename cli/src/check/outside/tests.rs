@@ -174,3 +174,41 @@ fn an_exemption_that_outlives_its_reservation_is_wrong() {
         assert_eq!(flex[0].status, Status::Wrong(fix.into()));
     }
 }
+
+#[test]
+fn gpus_without_a_type_are_wrong_where_a_qos_limits_only_types() {
+    let mut slurm = cluster(COUNTED, &[("qa", "a40,h100"), ("qh", "a40,h100")]);
+    slurm.nodes.extend(slurm::Node::read("NodeName=n3 Gres=gpu:4 Partitions=h"));
+    slurm.partitions.retain(|partition| partition.name != "p");
+    let of = |slurm: &Slurm, rules: &str| -> Vec<String> {
+        found(rules, slurm).into_iter().filter(is_wrong).map(|finding| finding.said).collect()
+    };
+    let said = "the GPUs of n3 have no type: a job that takes whole nodes (--exclusive) gets them under QOS qh, beyond \
+                every limit on a type";
+    assert_eq!(of(&slurm, ""), [said]);
+    assert_eq!(of(&slurm, "ForeignTypes=allow"), [""; 0]);
+    slurm.qoses.most.entry("qh".to_owned()).or_default().insert("gres/gpu".to_owned(), 4);
+    assert_eq!(of(&slurm, ""), [""; 0]);
+}
+
+#[test]
+fn limits_on_types_of_a_gres_that_no_rule_governs_are_wrong() {
+    let mut slurm = cluster(COUNTED, &[]);
+    slurm.nodes.extend(slurm::Node::read("NodeName=n3 Gres=gpux:a40:4,nic:4 Partitions=p"));
+    let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
+    slurm.qoses.ungoverned.insert("gpux".to_owned(), names(&["q1", "q2"]));
+    slurm.qoses.ungoverned.insert("other".to_owned(), names(&["q3"]));
+    slurm.accounts.ungoverned.insert("nic".to_owned(), names(&["acct", "bob in acct"]));
+    let wrong = found("", &slurm).into_iter().find(is_wrong).unwrap();
+    assert_eq!(
+        (wrong.about.as_ref(), wrong.said.as_str()),
+        (
+            "GovernedGRES",
+            "requests without a type exceed the limits on types of gres/gpux, gres/nic: QOS q1, QOS q2, account acct, \
+             account bob in acct"
+        )
+    );
+    let fix = "gpushare.conf: GovernedGRES=gpu,mps,shard,gpux,nic; or limit all of gres/gpux, gres/nic";
+    assert_eq!(wrong.status, Status::Wrong(fix.into()));
+    assert_eq!(found("GovernedQOS=q9\nGovernedAccounts=off", &slurm), []);
+}
