@@ -175,27 +175,53 @@ fn info(program: &OwnedFd, buffer: &mut [u64]) -> io::Result<ProgramInfo> {
     result.map(|_| info)
 }
 
+/// What the kernel shows of a program: nothing to a process that may not see programs (no length), and nothing of a
+/// program that it keeps to itself (it clears the address).
+fn shown(info: &ProgramInfo, words: Vec<u64>) -> Option<Vec<Instruction>> {
+    let is_shown = !words.is_empty() && info.instructions != 0;
+    is_shown.then(|| words.into_iter().map(|word| Instruction::decode(word.to_ne_bytes())).collect())
+}
+
+fn to_load(program: &[[u8; 8]], log: &mut [u8]) -> io::Result<Load> {
+    let mut fields = Load {
+        program_type: DEVICE_PROGRAM,
+        count: length(program.len())?,
+        instructions: address(program.as_ptr()),
+        license: address(c"GPL".as_ptr()),
+        name: NAME,
+        ..Load::default()
+    };
+    if !log.is_empty() {
+        (fields.log_level, fields.log_size) = (1, length(log.len())?);
+        fields.log = address(log.as_mut_ptr());
+    }
+    Ok(fields)
+}
+
 /// Loads a program; the verifier writes to `log` if it has any room.
 fn load_once(program: &[[u8; 8]], log: &mut [u8]) -> io::Result<OwnedFd> {
-    let mut attempt = 1;
-    loop {
-        let mut fields = Load {
-            program_type: DEVICE_PROGRAM,
-            count: length(program.len())?,
-            instructions: address(program.as_ptr()),
-            license: address(c"GPL".as_ptr()),
-            name: NAME,
-            ..Load::default()
-        };
-        if !log.is_empty() {
-            (fields.log_level, fields.log_size) = (1, length(log.len())?);
-            fields.log = address(log.as_mut_ptr());
-        }
+    uninterrupted(|| {
+        let fields = to_load(program, log)?;
         // SAFETY: the addresses are of a slice of `count` bpf_insn, a C string, and a slice of `log_size` bytes.
-        match unsafe { bpf(PROG_LOAD, fields) } {
-            Err(error) if error.raw_os_error() == Some(libc::EAGAIN) && attempt < ATTEMPTS => attempt += 1,
-            result => return result.map(|(fd, _)| owned(fd)),
+        unsafe { bpf(PROG_LOAD, fields) }.map(|(fd, _)| owned(fd))
+    })
+}
+
+fn uninterrupted<T>(mut load: impl FnMut() -> io::Result<T>) -> io::Result<T> {
+    for _ in 1..ATTEMPTS {
+        match load() {
+            Err(error) if error.raw_os_error() == Some(libc::EAGAIN) => {}
+            result => return result,
         }
+    }
+    load()
+}
+
+/// The answer to [`REPLACE`]; an older kernel doesn't know the flag, and needs two calls.
+fn or_in_two(answer: io::Result<()>, two: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
+    match answer {
+        Err(error) if error.raw_os_error() == Some(libc::EINVAL) => two(),
+        answer => answer,
     }
 }
 
@@ -243,17 +269,15 @@ impl Kernel for Bpf {
     /// kernel/bpf/syscall.c). A loaded program never changes.
     #[doc(alias = "BPF_OBJ_GET_INFO_BY_FD")]
     fn instructions(&self, program: &OwnedFd) -> io::Result<Option<Vec<Instruction>>> {
-        let mut shown = vec![0_u64; USUAL_LENGTH];
-        let mut filled = info(program, &mut shown)?;
+        let mut words = vec![0_u64; USUAL_LENGTH];
+        let mut filled = info(program, &mut words)?;
         let length = usize::try_from(filled.length).unwrap_or(0) / size_of::<u64>();
         if length > USUAL_LENGTH {
-            shown.resize(length, 0);
-            filled = info(program, &mut shown)?;
+            words.resize(length, 0);
+            filled = info(program, &mut words)?;
         }
-        shown.truncate(length);
-        // The kernel clears the address if it won't show the program.
-        let is_shown = !shown.is_empty() && filled.instructions != 0;
-        Ok(is_shown.then(|| shown.into_iter().map(|word| Instruction::decode(word.to_ne_bytes())).collect()))
+        words.truncate(length);
+        Ok(shown(&filled, words))
     }
 
     #[doc(alias = "BPF_PROG_LOAD")]
@@ -299,14 +323,11 @@ impl Kernel for Bpf {
             replaced: raw(old),
         };
         // SAFETY: no addresses.
-        match unsafe { bpf(PROG_ATTACH, fields) } {
-            // An older kernel doesn't know the flag.
-            Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {
-                self.attach(path, program, Flags::Multi)?;
-                self.detach(path, old)
-            }
-            replaced => replaced.map(|_| ()),
-        }
+        let answer = unsafe { bpf(PROG_ATTACH, fields) }.map(|_| ());
+        or_in_two(answer, || {
+            self.attach(path, program, Flags::Multi)?;
+            self.detach(path, old)
+        })
     }
 
     #[doc(alias = "BPF_PROG_DETACH")]
@@ -343,6 +364,59 @@ mod tests {
         assert_eq!(last_words(log), "R11 is invalid");
         assert_eq!(last_words(b""), "");
         assert_eq!(last_words(&[b'x'; 1000]).len(), SHOWN);
+    }
+
+    #[test]
+    fn a_program_is_loaded_with_its_name() {
+        let (program, mut log) = ([[0; 8]; 3], [0; 5]);
+        let quiet = to_load(&program, &mut []).unwrap();
+        assert_eq!((quiet.count, quiet.name, quiet.log_level, quiet.log), (3, NAME, 0, 0));
+        let told = to_load(&program, &mut log).unwrap();
+        assert_eq!((told.log_level, told.log_size), (1, 5));
+    }
+
+    #[test]
+    fn a_load_that_a_signal_interrupts_is_tried_five_times() {
+        // How often it is interrupted, what it comes to then, and how many calls that takes.
+        let cases = [
+            (0, Ok(7), Ok(7), 1),
+            (4, Ok(7), Ok(7), 5),
+            (5, Ok(7), Err(libc::EAGAIN), 5),
+            (0, Err(libc::EPERM), Err(libc::EPERM), 1),
+            (2, Err(libc::EPERM), Err(libc::EPERM), 3),
+        ];
+        for (interrupted, then, expected, expected_calls) in cases {
+            let mut calls = 0;
+            let answer = uninterrupted(|| {
+                calls += 1;
+                let answer = if calls <= interrupted { Err(libc::EAGAIN) } else { then };
+                answer.map_err(io::Error::from_raw_os_error)
+            });
+            assert_eq!(answer.map_err(|error| error.raw_os_error().unwrap()), expected);
+            assert_eq!(calls, expected_calls);
+        }
+    }
+
+    #[test]
+    fn only_a_kernel_that_does_not_know_the_flag_is_asked_in_two_calls() {
+        for (answer, asked) in [(Ok(()), false), (Err(libc::EINVAL), true), (Err(libc::ENOENT), false)] {
+            let mut was_asked = false;
+            let said = or_in_two(answer.map_err(io::Error::from_raw_os_error), || {
+                was_asked = true;
+                Ok(())
+            });
+            assert_eq!(was_asked, asked, "{answer:?}");
+            assert_eq!(said.is_ok(), asked || answer.is_ok());
+        }
+    }
+
+    #[test]
+    fn a_program_is_shown_if_it_has_a_length_and_an_address() {
+        let info = |instructions| ProgramInfo { instructions, ..ProgramInfo::default() };
+        let word = u64::from_ne_bytes(Instruction { code: 0x95, ..Instruction::default() }.encode());
+        assert_eq!(shown(&info(1), vec![word]).unwrap()[0].code, 0x95);
+        assert_eq!(shown(&info(0), vec![word]), None);
+        assert_eq!(shown(&info(1), Vec::new()), None);
     }
 
     #[test]

@@ -313,7 +313,9 @@ fn a_program_that_slurm_replaces_meanwhile_is_looked_up_anew_but_not_for_ever() 
         raise(&kernel, &fence(widens, &[0])).unwrap();
         assert_eq!(seen(&kernel, TASKS[0]), (vec![0], true));
         kernel.replaced.set(u32::MAX);
+        kernel.calls.take();
         assert!(matches!(raise(&kernel, &fence(widens, &[0])), Err(V2Error::Open(..))));
+        assert_eq!(kernel.calls.take().iter().filter(|call| *call == "program").count(), 100);
     }
 }
 
@@ -372,6 +374,20 @@ fn a_task_that_has_ended_is_left_out() {
         kernel.failing.set(Some((task, errno)));
         raise(&kernel, &fence(true, &[2])).unwrap();
     }
+}
+
+#[test]
+fn the_tasks_of_a_step_that_has_ended_are_none() {
+    let root = tempfile::tempdir().unwrap();
+    cluster(&root, Kind::Srun);
+    let user = root.path().join(USER);
+    let mut found = super::tasks(&user).unwrap();
+    found.sort();
+    assert_eq!(found, ["task_0", "task_1", "task_special"].map(|name| user.join(name)));
+    assert!(super::tasks(&user.join("task_7")).unwrap().is_empty());
+    let file = root.path().join("file");
+    std::fs::write(&file, "").unwrap();
+    assert!(matches!(super::tasks(&file), Err(V2Error::List(..))));
 }
 
 #[test]
