@@ -5,6 +5,9 @@
 //! the passed part (`query.revision`), so there is always room for the whole union.
 #![allow(unsafe_code, reason = "calls of the kernel that std lacks")]
 
+#[cfg(test)]
+mod tests;
+
 use std::ffi::{c_int, c_long};
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -175,27 +178,53 @@ fn info(program: &OwnedFd, buffer: &mut [u64]) -> io::Result<ProgramInfo> {
     result.map(|_| info)
 }
 
+/// What the kernel shows of a program: nothing to a process that may not see programs (no length), and nothing of a
+/// program that it keeps to itself (it clears the address).
+fn shown(info: &ProgramInfo, words: Vec<u64>) -> Option<Vec<Instruction>> {
+    let is_shown = !words.is_empty() && info.instructions != 0;
+    is_shown.then(|| words.into_iter().map(|word| Instruction::decode(word.to_ne_bytes())).collect())
+}
+
+fn to_load(program: &[[u8; 8]], log: &mut [u8]) -> io::Result<Load> {
+    let mut fields = Load {
+        program_type: DEVICE_PROGRAM,
+        count: length(program.len())?,
+        instructions: address(program.as_ptr()),
+        license: address(c"GPL".as_ptr()),
+        name: NAME,
+        ..Load::default()
+    };
+    if !log.is_empty() {
+        (fields.log_level, fields.log_size) = (1, length(log.len())?);
+        fields.log = address(log.as_mut_ptr());
+    }
+    Ok(fields)
+}
+
 /// Loads a program; the verifier writes to `log` if it has any room.
 fn load_once(program: &[[u8; 8]], log: &mut [u8]) -> io::Result<OwnedFd> {
-    let mut attempt = 1;
-    loop {
-        let mut fields = Load {
-            program_type: DEVICE_PROGRAM,
-            count: length(program.len())?,
-            instructions: address(program.as_ptr()),
-            license: address(c"GPL".as_ptr()),
-            name: NAME,
-            ..Load::default()
-        };
-        if !log.is_empty() {
-            (fields.log_level, fields.log_size) = (1, length(log.len())?);
-            fields.log = address(log.as_mut_ptr());
-        }
+    uninterrupted(|| {
+        let fields = to_load(program, log)?;
         // SAFETY: the addresses are of a slice of `count` bpf_insn, a C string, and a slice of `log_size` bytes.
-        match unsafe { bpf(PROG_LOAD, fields) } {
-            Err(error) if error.raw_os_error() == Some(libc::EAGAIN) && attempt < ATTEMPTS => attempt += 1,
-            result => return result.map(|(fd, _)| owned(fd)),
+        unsafe { bpf(PROG_LOAD, fields) }.map(|(fd, _)| owned(fd))
+    })
+}
+
+fn uninterrupted<T>(mut load: impl FnMut() -> io::Result<T>) -> io::Result<T> {
+    for _ in 1..ATTEMPTS {
+        match load() {
+            Err(error) if error.raw_os_error() == Some(libc::EAGAIN) => {}
+            result => return result,
         }
+    }
+    load()
+}
+
+/// The answer to [`REPLACE`]; an older kernel doesn't know the flag, and needs two calls.
+fn or_in_two(answer: io::Result<()>, two: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
+    match answer {
+        Err(error) if error.raw_os_error() == Some(libc::EINVAL) => two(),
+        answer => answer,
     }
 }
 
@@ -243,17 +272,15 @@ impl Kernel for Bpf {
     /// kernel/bpf/syscall.c). A loaded program never changes.
     #[doc(alias = "BPF_OBJ_GET_INFO_BY_FD")]
     fn instructions(&self, program: &OwnedFd) -> io::Result<Option<Vec<Instruction>>> {
-        let mut shown = vec![0_u64; USUAL_LENGTH];
-        let mut filled = info(program, &mut shown)?;
+        let mut words = vec![0_u64; USUAL_LENGTH];
+        let mut filled = info(program, &mut words)?;
         let length = usize::try_from(filled.length).unwrap_or(0) / size_of::<u64>();
         if length > USUAL_LENGTH {
-            shown.resize(length, 0);
-            filled = info(program, &mut shown)?;
+            words.resize(length, 0);
+            filled = info(program, &mut words)?;
         }
-        shown.truncate(length);
-        // The kernel clears the address if it won't show the program.
-        let is_shown = !shown.is_empty() && filled.instructions != 0;
-        Ok(is_shown.then(|| shown.into_iter().map(|word| Instruction::decode(word.to_ne_bytes())).collect()))
+        words.truncate(length);
+        Ok(shown(&filled, words))
     }
 
     #[doc(alias = "BPF_PROG_LOAD")]
@@ -299,14 +326,11 @@ impl Kernel for Bpf {
             replaced: raw(old),
         };
         // SAFETY: no addresses.
-        match unsafe { bpf(PROG_ATTACH, fields) } {
-            // An older kernel doesn't know the flag.
-            Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {
-                self.attach(path, program, Flags::Multi)?;
-                self.detach(path, old)
-            }
-            replaced => replaced.map(|_| ()),
-        }
+        let answer = unsafe { bpf(PROG_ATTACH, fields) }.map(|_| ());
+        or_in_two(answer, || {
+            self.attach(path, program, Flags::Multi)?;
+            self.detach(path, old)
+        })
     }
 
     #[doc(alias = "BPF_PROG_DETACH")]
@@ -316,41 +340,5 @@ impl Kernel for Bpf {
             Attach { target: raw(&folder), program: raw(program), kind: AT_DEVICE, flags: 0, replaced: 0 };
         // SAFETY: no addresses.
         unsafe { bpf(PROG_DETACH, fields) }.map(|_| ())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use std::mem::offset_of;
-
-    #[test]
-    fn the_fields_are_where_linux_bpf_h_has_them() {
-        assert_eq!((size_of::<Load>(), offset_of!(Load, log), offset_of!(Load, name)), (64, 32, 48));
-        assert_eq!(
-            (size_of::<Attach>(), offset_of!(Attach, flags), offset_of!(Attach, replaced)),
-            (20, 12, 16)
-        );
-        assert_eq!((size_of::<FdById>(), size_of::<InfoByFd>(), offset_of!(InfoByFd, info)), (8, 16, 8));
-        assert_eq!((size_of::<Query>(), offset_of!(Query, ids), offset_of!(Query, count)), (32, 16, 24));
-        assert_eq!(size_of::<ProgramInfo>(), 40);
-        assert_eq!((offset_of!(ProgramInfo, length), offset_of!(ProgramInfo, instructions)), (20, 32));
-    }
-
-    #[test]
-    fn of_the_verifiers_words_the_last_are_shown() {
-        let log = b"0: (b7) r0 = 1\nR11 is invalid\nprocessed 0 insns (limit 1000000)\n\0\0\0";
-        assert_eq!(last_words(log), "R11 is invalid");
-        assert_eq!(last_words(b""), "");
-        assert_eq!(last_words(&[b'x'; 1000]).len(), SHOWN);
-    }
-
-    #[test]
-    fn what_is_no_cgroup_is_told() {
-        let errno = Bpf.attached(Path::new("/")).unwrap_err().raw_os_error();
-        // EPERM and ENOSYS: not root, or a sandbox without bpf(2).
-        assert!(matches!(errno, Some(libc::EBADF | libc::EPERM | libc::ENOSYS)), "{errno:?}");
-        let errno = Bpf.attached(Path::new("/no/such/folder")).unwrap_err().raw_os_error();
-        assert_eq!(errno, Some(libc::ENOENT));
     }
 }

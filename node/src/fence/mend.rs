@@ -186,9 +186,12 @@ mod tests {
         let watch = Watch::start(&closed, socket.clone()).unwrap();
         assert_eq!(socket.metadata().unwrap().permissions().mode() & 0o777, 0o600);
         // One hangs, whatever the others do.
-        let [hung, done, killed] = [(); 3].map(|()| Mender::start(closed.clone(), &socket));
-        assert!(done.watched.is_some() && killed.watched.is_some());
+        let [hung, killed, done] = [(); 3].map(|()| Mender::start(closed.clone(), &socket));
+        assert!(killed.watched.is_some());
+        let mut of_done = done.watched.as_ref().unwrap().try_clone().unwrap();
+        of_done.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
         done.dismiss();
+        assert_eq!(of_done.read(&mut [0]).unwrap(), 0, "the last that connected is let go: all are known");
         assert_eq!(allowed(), "");
         drop(killed);
         wait_for(|| allowed() == "c 195:1 rwm");

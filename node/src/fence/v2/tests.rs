@@ -11,6 +11,7 @@ use crate::fence::filter::slurm::{Line, blinded, character, program};
 use crate::gpu::{Device, DeviceNumber};
 
 mod early;
+mod told;
 
 const JOB: &str = "scope/job_7";
 const STEP: &str = "scope/job_7/step_0";
@@ -313,7 +314,9 @@ fn a_program_that_slurm_replaces_meanwhile_is_looked_up_anew_but_not_for_ever() 
         raise(&kernel, &fence(widens, &[0])).unwrap();
         assert_eq!(seen(&kernel, TASKS[0]), (vec![0], true));
         kernel.replaced.set(u32::MAX);
+        kernel.calls.take();
         assert!(matches!(raise(&kernel, &fence(widens, &[0])), Err(V2Error::Open(..))));
+        assert_eq!(kernel.calls.take().iter().filter(|call| *call == "program").count(), 100);
     }
 }
 
@@ -357,41 +360,5 @@ fn whatever_call_fails_is_told_and_opens_nothing() {
                 assert!(!nic || nic_before, "{call} {place}");
             }
         }
-    }
-}
-
-#[test]
-fn a_task_that_has_ended_is_left_out() {
-    let root = tempfile::tempdir().unwrap();
-    let kernel = cluster(&root, Kind::Srun);
-    raise(&kernel, &fence(true, &[2])).unwrap();
-    let calls = kernel.calls.take();
-    let task = calls.iter().rposition(|call| call.starts_with("attached ")).unwrap();
-    for errno in [libc::ENOENT, libc::ENODEV] {
-        let kernel = cluster(&root, Kind::Srun);
-        kernel.failing.set(Some((task, errno)));
-        raise(&kernel, &fence(true, &[2])).unwrap();
-    }
-}
-
-#[test]
-fn what_the_kernel_answers_is_told_with_where_to_look() {
-    let cases = [
-        (0, libc::ENOSYS, "CONFIG_CGROUP_BPF"),
-        (0, libc::EPERM, "may not use bpf(2)"),
-        (0, libc::EINVAL, "before 4.15"),
-        (0, libc::EBADF, "not a directory of a mounted cgroup2"),
-        (0, libc::ENOENT, "No such file"),
-        (4, libc::EACCES, "R11 is invalid"),
-        (5, libc::EPERM, "bpftool cgroup tree"),
-        (5, libc::EPERM, "Slurm's device program"),
-        (6, libc::EPERM, "gpushare's device program"),
-    ];
-    let root = tempfile::tempdir().unwrap();
-    for (at, errno, said) in cases {
-        let kernel = cluster(&root, Kind::Batch);
-        kernel.failing.set(Some((at, errno)));
-        let error = raise(&kernel, &fence(false, &[2])).unwrap_err().to_string();
-        assert!(error.contains(said) && !error.contains('\n'), "{errno} at call {at}: {error}");
     }
 }

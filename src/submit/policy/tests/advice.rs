@@ -22,6 +22,8 @@ fn more_than_an_association_ever_has_is_said() {
         ("account=parted qos=normal p=q,main node=gres/gpu:a40:2", None),
         ("account=acct qos=normal p=q,main node=gres/gpu:a40:2", None),
         ("account=acct qos=normal,free node=gres/gpu:a40:2", None),
+        // It may get another QOS.
+        ("account=acct reservation=r node=gres/gpu:a40:5", None),
     ] {
         let judged = |limit_advice| {
             let policy = Policy { limit_advice, ..Policy::default() };
