@@ -46,7 +46,8 @@ impl Accounts {
         let mut found = Accounts::default();
         for one in &all.all {
             let (account, own) = (one.account.clone(), limits(one));
-            let of_several = one.limits.of_several().filter(|tres| gres_of_type(tres).is_some_and(is_governed));
+            let of_several =
+                one.limits.of_several().filter(|tres| gres_of_type(tres).is_some_and(is_governed));
             found.of_several.extend(of_several.map(str::to_owned));
             let name = match one.user.as_str() {
                 "" => account.clone(),
