@@ -16,6 +16,8 @@ const SHARES: &str = "before Slurm 25.05, on nodes with whole GPUs and shares, a
                       no GPU it needs, one after another; keep shares on nodes of their own";
 const ABOVE: &str =
     "borrowers' jobs above min_exempt_priority (PreemptParameters in slurm.conf) keep GPUs until they end";
+const RANKED: &str = "PreemptMode in slurm.conf has PRIORITY: owners get GPUs back only from jobs of lower priority, so \
+                      PriorityWeightQOS must outweigh all else; or remove it";
 
 /// The records of a file, and the database.
 pub(super) struct Lenders<'q> {
@@ -49,6 +51,8 @@ impl<'q> Lenders<'q> {
         let odd = [
             (managed.burst.is_some_and(|burst| burst.grace == 0), SUDDEN),
             (managed.burst.is_some() && cluster.exempts_above, ABOVE),
+            // From 26.05 on.
+            (managed.burst.is_some() && cluster.modes.contains("priority"), RANKED),
         ];
         found.extend(odd.into_iter().filter(|(is, _)| *is).map(|(_, text)| (false, text.to_owned())));
         if !owns(managed) {

@@ -179,6 +179,11 @@ fn what_costs_jobs_their_work_says_so() {
     assert_eq!(of(&own, "", NODES), within("QOS 'y'"));
     assert_eq!(of(&both.replace(" Burst=2x", ""), cluster, NODES), Vec::<String>::new());
 
+    let [ranked] = of(X, "PreemptMode = PRIORITY,REQUEUE\n", NODES).try_into().unwrap();
+    assert!(
+        ranked.starts_with("1 warning: PreemptMode in slurm.conf has PRIORITY: owners get GPUs back only")
+    );
+
     let ended = |line, them: &str| {
         let what = format!("preempted batch jobs of {them} end unless they ask for --requeue");
         let text = format!(
