@@ -26,6 +26,8 @@ def use_up(cluster, *options):
     """Three seconds of four GPUs are 120 minutes under the QOSes `spent` and `kept`."""
     job = cluster.sbatch(*options, "-t1", "--gres=gpu:a40:4", script="sleep 3")
     assert cluster.finished(job) == "COMPLETED"
+    # slurmctld counts them before slurmdbd knows whose they are.
+    cluster.wait(lambda: "COMPLETED" in cluster.ok(["sacct", "-nXj", job, "-o", "State"]), "accounting of its end")
 
 
 # Options, whose limit it is, its field, and Slurm's reason.
