@@ -81,6 +81,9 @@ def test_a_share_whose_epilog_never_ran_is_taken_back_when_its_job_is_over(node,
         assert f"job {first}: this epilog runs as user 2001, not as root" in node.log("syslog")
     finally:
         node.ok("mv /usr/sbin/away /usr/sbin/gpushare-epilog")
+    # The step outlives the job that slurmctld shows, and is looked for once a minute.
+    left = rf"grep -ls 'slurmstepd: \[{first}\.' /proc/[0-9]*/cmdline"
+    node.wait(lambda: not node.run(left).stdout, f"the steps of job {first} to end")
     second = node.sbatch(*manager, HALF)
     node.wait(lambda: second in node.ledger(), "the entry")
     assert first in node.ledger(), "its epilog might still come"
