@@ -2,8 +2,9 @@
 //! printed. scontrol, sacctmgr and squeue are scripts here, which record their queries.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test")]
 
-use std::fs::{self, Permissions};
-use std::os::unix::fs::PermissionsExt;
+mod made;
+
+use std::fs;
 use std::path::Path;
 use std::process::Command;
 
@@ -26,8 +27,7 @@ fn script(folder: &Path, name: &str, does: Does, answers: &str) {
     };
     let path = folder.join(name);
     let text = format!("#!/bin/sh\necho {name} \"$@\" >>{}/asked\n{end}\n", folder.display());
-    fs::write(&path, text).unwrap();
-    fs::set_permissions(&path, Permissions::from_mode(0o755)).unwrap();
+    made::program(&path, &text);
 }
 
 /// The queries to each daemon, the findings, and the exit status.

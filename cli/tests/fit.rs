@@ -2,7 +2,8 @@
 //! docs/leaks.md has what is printed.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
-use std::os::unix::fs::PermissionsExt;
+mod made;
+
 use std::path::Path;
 use std::process::Command;
 
@@ -19,8 +20,7 @@ fn fit(options: &[&str], variables: &[(&str, &str)]) -> (String, Option<i32>) {
         ("broken.conf", "Nonsense=1\n"),
     ] {
         let path = folder.path().join(name);
-        std::fs::write(&path, text).unwrap();
-        std::fs::set_permissions(&path, PermissionsExt::from_mode(0o755)).unwrap();
+        made::program(&path, text);
     }
     let mut command = Command::new(env!("CARGO_BIN_EXE_gpushare"));
     command.args(["fit", "--start", "2026-10-01", "--end", "2026-11-01"]).args(options);

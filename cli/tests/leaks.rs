@@ -3,6 +3,8 @@
 //! `GPUSHARE_WRITE_DOCS=1 cargo test -p gpushare-cli --test leaks`
 #![allow(clippy::unwrap_used, reason = "a test")]
 
+mod made;
+
 use std::path::Path;
 use std::process::Command;
 
@@ -124,8 +126,7 @@ fn asked(options: &[&str], private: &str, broken: &str) -> (String, Option<i32>)
         ("gpushare.conf", "# the defaults\n"),
     ] {
         let path = folder.path().join(name);
-        std::fs::write(&path, text).unwrap();
-        std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+        made::program(&path, text);
     }
     let mut command = Command::new(env!("CARGO_BIN_EXE_gpushare"));
     let path = format!("{}:/usr/bin:/bin", folder.path().display());

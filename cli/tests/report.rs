@@ -2,7 +2,8 @@
 //! tests/data/report/month. docs/leaks.md has what is printed.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
-use std::os::unix::fs::PermissionsExt;
+mod made;
+
 use std::path::Path;
 use std::process::Command;
 
@@ -13,9 +14,7 @@ fn top() -> &'static Path {
 /// Standard output and error, the exit status, and the file `page`.
 fn report(options: &[&str], variables: &[(&str, &str)]) -> (String, Option<i32>, String) {
     let folder = tempfile::tempdir().unwrap();
-    let id = folder.path().join("id");
-    std::fs::write(&id, "#!/bin/bash\necho u\n").unwrap();
-    std::fs::set_permissions(&id, PermissionsExt::from_mode(0o755)).unwrap();
+    made::program(&folder.path().join("id"), "#!/bin/bash\necho u\n");
     let log = "[2026-10-02T00:00:00.107] job_submit/gpushare: /etc/slurm/gpushare.conf read\n\
                [2026-10-03T07:00:00.000] job_submit/gpushare: refused GS101 uid=2001 qos='qos_chem' asked='gpu:2' \
                user='dan' account='chem' partition='gpu' request='--gres=gpu:2' name='later'\n";

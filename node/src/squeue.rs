@@ -136,7 +136,6 @@ fn is_over(answer: &Output, job_id: u32, node: &str) -> Result<bool, Unanswered>
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::PermissionsExt;
     use std::os::unix::process::ExitStatusExt;
     use std::process::ExitStatus;
 
@@ -180,8 +179,10 @@ mod tests {
         std::os::unix::fs::symlink(bin.join("slurmd"), proc.join("exe")).unwrap();
         let says = |script: &str| {
             let path = bin.join(NAME);
-            std::fs::write(&path, format!("#!/bin/sh\n{script}\n")).unwrap();
-            std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+            // By another process: what other tests start meanwhile would have our open file, and then it can't be run.
+            let made = r#"printf '#!/bin/sh\n%s\n' "$1" >"$0" && chmod 755 "$0""#;
+            let mut shell = std::process::Command::new("sh");
+            assert!(shell.args(["-c", made]).arg(&path).arg(script).status().unwrap().success());
             asked(7, Path::new("/slurm.conf"), (&dir.path().join("proc"), 9))
         };
         for (text, has) in [

@@ -217,6 +217,28 @@ def test_what_costs_jobs_their_work_is_said_before(lending):
         lending.ok(f"cp /lab/out/extra.conf /etc/slurm/; {restart}", timeout=90)
 
 
+def test_where_priority_decides_who_gives_way_plan_says_so(lending):
+    """From 26.05 on."""
+    if not lending.newer_than("26.05"):
+        pytest.skip("PreemptMode=PRIORITY is of 26.05")
+    restart = "/lab/service restart slurmctld"
+    lending.ok("cp /etc/slurm/extra.conf /lab/out/; sed -i 's/^PreemptMode=.*/PreemptMode=REQUEUE,PRIORITY/' "
+               f"/etc/slurm/extra.conf; {restart}", timeout=90)
+    try:
+        warned = qos(lending, "plan")
+        assert warned.returncode == 0 and "PreemptMode in slurm.conf has PRIORITY" in warned.stderr, warned
+        lost = borrow(lending, 8)
+        owner = lending.sbatch(*Y, "--gres=gpu:a40:2", "--nice=2000000", script="sleep 300")
+        lending.wait(lambda: lending.fields(owner)["Reason"] in ("Resources", "Priority"), "the owner's job to wait")
+        assert lending.state(lost) == "RUNNING", "its priority isn't lower"
+        lending.ok(["scontrol", "update", f"JobId={owner}", "Priority=4000000000"])
+        lending.wait_state(owner, "RUNNING")
+        assert lending.state(lost) != "RUNNING"
+    finally:
+        lending.cancel_all()
+        lending.ok(f"cp /lab/out/extra.conf /etc/slurm/; {restart}", timeout=90)
+
+
 def test_a_heterogeneous_job_gives_way_with_all_its_components_or_guard_reports_it(lending):
     """Slurm preempts none of them if one may not be preempted."""
     def both(*second):
