@@ -139,3 +139,28 @@ fn gpu_weights(value: &str) -> Option<Vec<GpuWeight>> {
     }
     Some(weights)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_weight_is_of_one_type_and_at_most_a_million() {
+        let read = |value| {
+            let weights = gpu_weights(value)?;
+            Some(weights.iter().map(ToString::to_string).collect::<Vec<_>>().join(","))
+        };
+        for (value, expected) in [
+            ("a40:8, h100:7.5", Some("GRES/gpu:a40=8,GRES/gpu:h100=7.5")),
+            ("a40:0", Some("GRES/gpu:a40=0")),
+            ("a40:1000000", Some("GRES/gpu:a40=1000000")),
+            ("a40:1000000.000001", None),
+            ("a40:1000001", None),
+            ("a40:1,A40:2", None),
+            ("a 40:1", None),
+            ("a40", None),
+        ] {
+            assert_eq!(read(value).as_deref(), expected, "{value}");
+        }
+    }
+}
