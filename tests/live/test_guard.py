@@ -194,13 +194,19 @@ def test_a_limit_that_was_lowered_counts_for_the_jobs_that_run(lab, qos, partiti
     assert findings(lab) == set()
 
 
-def test_a_name_that_imitates_slurms_lines_frames_nobody_and_is_told(lab):
+def forged(lab, lines):
+    """bob's job, and alice's, whose name has LINES with the other's number as VICTIM: guard trusts neither record."""
     victim = running(lab, "--gres=gpu:a40:1", user="bob")
-    devices = f"     Nodes={lab.name} CPU_IDs=0 Mem=0 GRES=gpu:a40:4(IDX:0-3)"
-    name = f"x\nJobId={victim} JobName=y\n   UserId=bob(2002) GroupId=bob(2002)\n{devices}\n   Command=x"
-    forger = running(lab, "--gres=gpu:a40:1", "--job-name", name)
+    forger = running(lab, "--gres=gpu:a40:1", "--job-name", lines.replace("VICTIM", victim))
     found = {(one["what"], one["jobs"][0]["job"]) for one in over(lab)}
     assert found == {("unclear", victim), ("unclear", forger)}, found
+    return victim, forger
+
+
+def test_a_name_that_imitates_slurms_lines_frames_nobody_and_is_told(lab):
+    devices = f"     Nodes={lab.name} CPU_IDs=0 Mem=0 GRES=gpu:a40:4(IDX:0-3)"
+    lines = f"x\nJobId=VICTIM JobName=y\n   UserId=bob(2002) GroupId=bob(2002)\n{devices}\n   Command=x"
+    victim, forger = forged(lab, lines)
     lab.write(CONF, f"{RULES}Guard=cancel\n")
     said = lab.run("gpushare guard --act --json", timeout=15)
     assert json.loads(said.stdout)["acted"] == [] and lab.state(victim) == lab.state(forger) == "RUNNING"
@@ -212,12 +218,8 @@ def test_a_name_that_imitates_slurms_lines_frames_nobody_and_is_told(lab):
 
 def test_a_name_with_a_record_of_no_job_hides_no_devices(lab):
     """Between the forger's own record and the one that it gives its devices to."""
-    victim = running(lab, "--gres=gpu:a40:1", user="bob")
     none = f"   UserId=alice(2001)\n     Nodes={lab.name} CPU_IDs=0 Mem=0 GRES="
-    name = f"x\n{none}\nJobId=4000000 JobName=y\n   UserId=alice(2001)\nJobId={victim} JobName=y"
-    forger = running(lab, "--gres=gpu:a40:1", "--job-name", name)
-    found = {(one["what"], one["jobs"][0]["job"]) for one in over(lab)}
-    assert found == {("unclear", victim), ("unclear", forger)}, found
+    forged(lab, f"x\n{none}\nJobId=4000000 JobName=y\n   UserId=alice(2001)\nJobId=VICTIM JobName=y")
 
 
 def test_an_account_with_bars_in_its_name_hides_nothing(lab):

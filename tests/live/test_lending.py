@@ -218,9 +218,9 @@ def test_what_costs_jobs_their_work_is_said_before(lending):
 
 
 def test_where_priority_decides_who_gives_way_plan_says_so(lending):
-    """From 26.05 on."""
-    if not lending.newer_than("26.05"):
-        pytest.skip("PreemptMode=PRIORITY is of 26.05")
+    """From 25.05 on."""
+    if not lending.newer_than("25.05"):
+        pytest.skip("PreemptMode=PRIORITY is of 25.05")
     restart = "/lab/service restart slurmctld"
     lending.ok("cp /etc/slurm/extra.conf /lab/out/; sed -i 's/^PreemptMode=.*/PreemptMode=REQUEUE,PRIORITY/' "
                f"/etc/slurm/extra.conf; {restart}", timeout=90)

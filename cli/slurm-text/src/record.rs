@@ -3,7 +3,8 @@
 //! A record begins with `JobId=` and the job's name, which is any text of its user, with line breaks too (seen on
 //! 22.05 to 26.05). Then come lines that Slurm alone writes, from `UserId=` to the one before `Command=`, and then
 //! again texts of the user. So only lines between these two count; and a record whose beginning some name may have
-//! forged is [`Trust::Unclear`], as are those before it back to the last that Slurm surely wrote, the forger's.
+//! forged is [`Trust::Unclear`], as are those before it back to the last whole one of a job that exists, which
+//! may be the forger's.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 

@@ -51,7 +51,7 @@ impl<'q> Lenders<'q> {
         let odd = [
             (managed.burst.is_some_and(|burst| burst.grace == 0), SUDDEN),
             (managed.burst.is_some() && cluster.exempts_above, ABOVE),
-            // From 26.05 on.
+            // From 25.05 on.
             (managed.burst.is_some() && cluster.modes.contains("priority"), RANKED),
         ];
         found.extend(odd.into_iter().filter(|(is, _)| *is).map(|(_, text)| (false, text.to_owned())));
@@ -134,7 +134,7 @@ impl<'q> Lenders<'q> {
                     ("for a time", "PreemptMode=SUSPEND in slurm.conf")
                 }
                 false if modes.contains("suspend") => ("for a time", "PreemptMode=suspend"),
-                // Without another word, Slurm does nothing to the job. `priority` is of 26.05.
+                // Without another word, Slurm does nothing to the job. `priority` is of 25.05.
                 false if is("within") => (until, "PreemptMode=within alone"),
                 false if is("gang") => (until, "PreemptMode=gang alone"),
                 false if is("priority") => (until, "PreemptMode=priority alone"),

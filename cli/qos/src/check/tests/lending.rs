@@ -149,10 +149,10 @@ fn what_gives_way_late_or_without_notice_says_so() {
     assert_eq!(of(&X.replace("QOS=gone", "QOS=gone PreemptMode=within"), &there, ""), [never]);
     let gang = X.replace("QOS=gone", "QOS=gone PreemptMode=gang");
     assert_eq!(of(&gang, &there, ""), [never.replace("within", "gang")]);
-    let mut of_26_05 = there.clone();
+    let mut newer = there.clone();
     let modes = Value::Words(["priority".to_owned()].into());
-    of_26_05.qoses.get_mut("theirs").unwrap().settings.insert("PreemptMode", modes);
-    assert_eq!(of(X, &of_26_05, ""), [never.replace("within", "priority").replace("gone", "theirs")]);
+    newer.qoses.get_mut("theirs").unwrap().settings.insert("PreemptMode", modes);
+    assert_eq!(of(X, &newer, ""), [never.replace("within", "priority").replace("gone", "theirs")]);
 
     let sudden = "1 warning: with BurstGraceTime=0, borrowers have only slurm.conf's KillWait to end";
     assert_eq!(of(&X.replace("=2x", "=2x BurstGraceTime=0"), &there, ""), [sudden]);
