@@ -72,6 +72,10 @@ AWAIT_STATE = r"""
     echo "$state" """
 
 
+# What a job runs if a test only needs one that runs.
+BEGINS = "echo begun; sleep 60"
+
+
 class NotHere(Exception):
     """This machine can't have it; the text says what."""
 
@@ -191,9 +195,12 @@ class Cluster:
         return self.ok(["sbatch", "--parsable", *output, *options, "--wrap", script], user).split(";")[0]
 
     def start(self, *options, **more):
-        """A running job with a share: its number and its GPU, from the ledger."""
-        job = self.sbatch(*options, **more)
+        """A running job with a share: its number and its GPU, from the ledger. Unless the job has a script of its own,
+        its batch step has begun: on cgroup v1, a step's start closes the GPU for a moment in all steps of the job."""
+        job = self.sbatch(*options, **{"script": BEGINS, **more})
         self.wait_state(job, "RUNNING")
+        if "script" not in more:
+            self.wait(lambda: self.output(job), f"the batch step of job {job}")
         return job, self.wait(lambda: str(self.ledger().get(job, "")), f"an entry of job {job}")
 
     def output(self, job):

@@ -91,11 +91,8 @@ def test_a_process_in_the_extern_step_is_fenced(surf):
     """As pam_slurm_adopt leaves an ssh session: in the extern step's cgroup, as the job's user."""
     first = surf.sbatch("--gres=mps:80")
     surf.wait(lambda: surf.ledger().get(first) == 0, "the first job on GPU 0")
-    job = surf.sbatch("--gres=mps:40", script="echo began; sleep 60")
-    # On cgroup v1 the start of the batch step closes the GPU for a moment, in the extern step too.
-    surf.wait(lambda: surf.output(job), "the batch step")
-    text = entered(surf, job, "alice", OPEN)
-    assert opened(text) == [{surf.ledger()[job]}]
+    job, gpu = surf.start("--gres=mps:40")
+    assert opened(entered(surf, job, "alice", OPEN)) == [{int(gpu)}]
 
 
 def test_jobs_without_a_share_open_nothing_and_other_gpus_stay_slurms(surf):
