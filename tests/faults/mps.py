@@ -79,6 +79,25 @@ def test_threads(each_control):
     node.check_empty()
 
 
+def test_limits_of_a_server(control):
+    """A job with a larger share also changes the limits of the server that the daemon has."""
+    node = MpsNode(control, 1, how="logged")
+    node.configure("UserMix=deny")
+    node.server("live")
+    asked = RUN / "nvidia/asked"
+    asked.touch()
+    asked.chmod(0o666)
+    folder, daemon = started(node, 1, units=20)
+    node.ask(folder, f"start_server -uid {ALICE}\n", ALICE)
+    server = int(wait(lambda: node.ask(folder, "get_server_list\n", ALICE), "a server")[0])
+    assert started(node, 2) == (folder, daemon)
+    limits = f"set_active_thread_percentage {server} 50\nset_device_pinned_mem_limit {server} 0 4000M\n"
+    assert limits in asked.read_text(), asked.read_text()
+    node.epilog(1)
+    node.epilog(2)
+    node.check_empty()
+
+
 def test_live_servers(each_control):
     """Servers that no SIGTERM ends go with the last job, and are of the user."""
     for how in ("live", "stubborn"):

@@ -394,3 +394,14 @@ def test_forgotten():
     done = subprocess.run([PROGRAMS / "gpushare-prolog"], env=node.variables(8), capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (0, ""), "a job without a share"
     assert node.entries() == {}
+
+
+def test_nobody_knows_whether():
+    """A step's question about a job without an entry, where Slurm's squeue isn't installed."""
+    node = Node()
+    asks = lambda: subprocess.run(
+        [PROGRAMS / "gpushare-prolog", "missed"], env=node.variables(7), capture_output=True, text=True, check=True
+    ).stdout
+    assert "squeue" in asks(), "the job may have a share"
+    node.reconfigure("own", "sideways")
+    assert asks() == "no share\n", "a mistake in gpushare.conf doesn't end every job"

@@ -344,6 +344,20 @@ def test_a_whole_gpu_that_nobody_has_noted_is_open_only_where_slurm_keeps_shares
         node.ok("mv /tmp/gpushare-prolog /usr/sbin/; sed -i /FenceDrm/d /etc/slurm/gpushare.conf")
 
 
+def test_a_job_that_nobody_can_ask_about_opens_nothing(node, share):
+    """It may have a share: its prolog recorded nothing, and the step gets no answer."""
+    if node.kind != "own":
+        pytest.skip("elsewhere Slurm tells the step of a share")
+    node.ok("mv /usr/sbin/gpushare-prolog /tmp/")
+    try:
+        node.write("/usr/sbin/gpushare-prolog", '#!/bin/sh\n[ "$1" != missed ] || exec yes\n', 755)
+        step = node.run(["srun", share.half_gpu, OPEN], "alice")
+        said = "this job can't have its GPU here: /usr/sbin/gpushare-prolog printed more than"
+        assert step.returncode != 0 and said in step.stderr and opened(step.stdout) == [], step
+    finally:
+        node.ok("mv /tmp/gpushare-prolog /usr/sbin/")
+
+
 def test_a_broken_configuration_opens_nothing(node, share):
     job, gpu = node.start(share.half_gpu)
     node.ok("cp /etc/slurm/gpushare.conf /tmp/good.conf; echo Placement=sideways >>/etc/slurm/gpushare.conf")
