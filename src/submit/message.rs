@@ -255,8 +255,11 @@ fn offer(refusal: &Refusal) -> Option<String> {
         }
         Offer::Nothing => return None,
     };
-    let beyond =
-        refusal.beyond.map(|asked| format!("; the job requests {asked} in total")).unwrap_or_default();
+    let beyond = refusal.beyond.as_ref().map(|(gres, asked)| {
+        let of = if *gres == refusal.gres { String::new() } else { format!(" of {}", shown(gres)) };
+        format!("; the job requests {asked}{of} in total")
+    });
+    let beyond = beyond.unwrap_or_default();
     (!list.is_empty()).then(|| format!("{what}: {}{beyond}", list.join(", ")))
 }
 

@@ -40,7 +40,7 @@ impl Correction {
         for field in Field::ALL.into_iter().filter(|field| field.requests()) {
             *said.string_mut(field) = all.string(field).copied();
         }
-        Correction { beyond: self.beyond, open: self.open.clone(), ..Correction::of(&said) }
+        Correction { beyond: self.beyond.clone(), open: self.open.clone(), ..Correction::of(&said) }
     }
 
     /// Names also where this update moves the job.
@@ -90,7 +90,7 @@ impl<A: Accounting> Judgement<'_, '_, A> {
         // update another plugin may have added what is wrong, which the user can't leave out.
         let works = self.mend_all(&mut wanted, &fault).is_some()
             && (self.update.is_none() || wanted != asked && wanted != asked.names_and_gpus());
-        fault.beyond = wanted.beyond;
+        fault.beyond.clone_from(&wanted.beyond);
         fault.correction = works.then(|| Box::new(self.told(wanted, &fault)));
         fault
     }

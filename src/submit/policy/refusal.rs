@@ -26,8 +26,8 @@ pub struct Refusal {
     pub count: u64,
     /// What could be requested instead.
     pub offer: Offer,
-    /// The GPUs that the whole job requests, if that is more than any type offers.
-    pub beyond: Option<u64>,
+    /// A GRES, and how many of it the whole job requests, if no type has that many.
+    pub beyond: Option<(Vec<u8>, u64)>,
     /// Whether Slurm will refuse it too (`DenyOnLimit`).
     pub denied: bool,
     /// The whole command that would be accepted, if there is one.
@@ -83,8 +83,8 @@ pub struct Correction {
     pub said: Description<Vec<u8>>,
     /// Other options that were in the QOS's name.
     pub options: Vec<Vec<u8>>,
-    /// The requested number of GPUs, if no type has that many.
-    pub(super) beyond: Option<u64>,
+    /// A GRES, and how many of it were requested, if no type has that many.
+    pub(super) beyond: Option<(Vec<u8>, u64)>,
     /// Values that only the user knows: the text that was checked, and its placeholder.
     pub(super) open: Vec<(Vec<u8>, Vec<u8>)>,
 }

@@ -41,7 +41,7 @@ impl<A: Accounting> Judgement<'_, '_, A> {
     ) -> Option<()> {
         let mut chosen: Vec<Choice> = Vec::new();
         for gres in self.at_fault(request, under) {
-            let mut choices = self.choices(request, under, &gres);
+            let mut choices = self.choices(request, under, gres);
             let enough = choices.iter().position(|choice| {
                 let fields = self.retyped(request, under, &[choice]);
                 fields.is_some_and(|fields| total(request, &fields, choice) <= choice.most)
@@ -54,7 +54,7 @@ impl<A: Accounting> Judgement<'_, '_, A> {
         for choice in &chosen {
             let asked = total(request, &fields, choice);
             if asked > choice.most {
-                wanted.beyond = Some(asked);
+                wanted.beyond.get_or_insert((choice.gres.clone(), asked));
                 reduce(request, &mut fields, choice)?;
             }
             if choice.open {
@@ -108,15 +108,12 @@ impl<A: Accounting> Judgement<'_, '_, A> {
     }
 
     /// The GRES that need a type, or may need one because of `--ntasks-per-gpu`.
-    fn at_fault(&self, request: &Parsed, under: Under<A::Qos>) -> Vec<Vec<u8>> {
+    fn at_fault<'t>(&self, request: &Parsed<'t>, under: Under<A::Qos>) -> Vec<&'t [u8]> {
         let lacking = request.tokens().filter_map(|(_, token)| self.lacks_type(token, under));
         let of_tasks = request.ntasks_per_tres() > 0;
-        let mut found: Vec<Vec<u8>> = Vec::new();
-        for name in lacking.map(|(name, _)| name).chain(of_tasks.then_some(GPU)) {
-            if !found.iter().any(|known| known == name) {
-                found.push(name.to_vec());
-            }
-        }
+        let mut found: Vec<_> = lacking.map(|(name, _)| name).chain(of_tasks.then_some(GPU)).collect();
+        found.sort_unstable();
+        found.dedup();
         found
     }
 
@@ -131,7 +128,6 @@ impl<A: Accounting> Judgement<'_, '_, A> {
             Offer::OfQos(limits) => limits
                 .into_iter()
                 .map(|(gres_type, count)| choice(gres_type, count.unwrap_or(u64::MAX), false))
-                .filter(|choice| choice.most > 0)
                 .collect(),
             Offer::OfCluster(types) => {
                 let open = types.len() > 1 && named.is_none();

@@ -51,13 +51,11 @@ impl<'a, A: Accounting> Judgement<'_, 'a, A> {
         if !on_shares && no_whole.is_none() {
             return None;
         }
-        let mut gpus = false;
         for (field, token) in self.request.tokens() {
             let fault = match token {
                 Token::Gres(gres) if gres.count == 0 => None,
                 Token::Gres(gres) if self.policy.is_share(gres.name) => self.share_fault(field, gres),
                 Token::Gres(gres) if gres.name == GPU => {
-                    gpus = true;
                     no_whole.map(|partition| self.whole_gpu(partition, gres.count, &plain(gres)))
                 }
                 Token::Unrecognised(text) => self.hidden(text, on_shares, no_whole.is_some()),
@@ -68,7 +66,7 @@ impl<'a, A: Accounting> Judgement<'_, 'a, A> {
             }
         }
         let asked: &[u8] = match (self.request.ntasks_per_tres() > 0, self.request.exclusive) {
-            (true, _) if !gpus => b"--ntasks-per-gpu",
+            (true, _) => b"--ntasks-per-gpu",
             (_, true) => b"--exclusive",
             _ => return self.not_restated_here(no_whole),
         };
@@ -103,9 +101,9 @@ impl<'a, A: Accounting> Judgement<'_, 'a, A> {
     pub(super) fn depends_on_reservation(&self, remarks: &[Remark]) -> bool {
         let exempt = |remark: &Remark| matches!(remark, Remark::Passed(_, Because::Reservation));
         let share = || self.request.names(|gres| self.policy.is_share(gres.name)).is_some();
-        let rule = !self.policy.shares.reservations.is_empty() && mended("follow-reservation");
         // A share that passes elsewhere, by the mode or an exemption, may start again.
-        remarks.iter().any(exempt) || rule && share() && self.in_share_reservation(self.request)
+        let inside = || self.in_share_reservation(self.request) && mended("follow-reservation");
+        remarks.iter().any(exempt) || inside() && share()
     }
 
     /// The share to record for the node.

@@ -30,9 +30,10 @@ type Limits = &'static [(&'static str, Option<u64>)];
 
 const LONG_NAME: &str = "qos_of_a_hundred_and_thirty_a_hundred_and_thirty_a_hundred_and_thirty_a_hundred_and_thirty_a_hundred_and_thirty_a_hundred_and_thir";
 
-const QOSES: [(&str, Limits); 20] = [
+const QOSES: [(&str, Limits); 21] = [
     (LONG_NAME, &[("a40", Some(4))]),
     ("qos_shards_only", &[("shard:a40", Some(8))]),
+    ("qos_shards_instead", &[("a40", Some(0)), ("shard:a40", Some(8))]),
     ("qos_counted", &[("a40", Some(4)), ("mps:", Some(200))]),
     ("qos_counted_twice", &[("a40", Some(4)), ("mps:", Some(200)), ("mps:a40", Some(40))]),
     ("qos_sum", &[("gpu:", Some(4))]),

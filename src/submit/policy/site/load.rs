@@ -265,14 +265,13 @@ impl<'r> Load<'r> {
             wanted.mem_per_tres = Some(self.lowest(excess.cap)?);
         }
         wanted.memory = match self.request.memory {
-            Some(Memory::PerNode(_)) => Some(Memory::PerNode(fitting(allowed / nodes)?)),
             Some(Memory::PerCpu(_)) => Some(Memory::PerCpu(fitting(allowed / self.cpus(nodes)?.max(1))?)),
             None if wanted.mem_per_tres.is_some() => None,
             None if has_gpus => {
                 wanted.mem_per_tres = Some(self.lowest(excess.cap)?);
                 None
             }
-            None => Some(Memory::PerNode(fitting(allowed / nodes)?)),
+            Some(Memory::PerNode(_)) | None => Some(Memory::PerNode(fitting(allowed / nodes)?)),
         };
         Some(())
     }

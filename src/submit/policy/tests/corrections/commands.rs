@@ -79,5 +79,40 @@ fn an_update_says_its_numbers_as_scontrol_names_them() {
 #[test]
 fn a_type_with_a_limit_of_0_is_no_offer() {
     let refusal = refused(judge(&node("qos_of_nothing", "gres/gpu:1"), &Policy::default(), &TABLE));
-    assert_eq!((refusal.beyond, tried(&refusal)), (None, None));
+    assert_eq!((&refusal.beyond, tried(&refusal)), (&None, None));
+}
+
+#[test]
+fn the_only_type_left_is_named() {
+    let policy = Policy { foreign_types: ForeignTypes::Allow, ..Policy::default() };
+    let found = advice(&node("qos_of_nothing", "gres/gpu:1"), &policy);
+    assert_eq!(found.as_deref(), Some("--qos=qos_of_nothing --gres=gpu:a40:1"));
+}
+
+#[test]
+fn shares_get_a_type_where_there_are_no_gpus() {
+    for gres in ["gres/shard:2", "gres/shard:2,gres/gpu:0"] {
+        let found = advice(&node("qos_shards_instead", gres), &Policy::default());
+        assert_eq!(found.as_deref(), Some("--qos=qos_shards_instead --gres=shard:a40:2"), "{gres}");
+    }
+}
+
+#[test]
+fn gpus_for_tasks_are_added_beside_another_gres_with_a_type() {
+    let request = Request { qos: text("qos_lafferty"), ..asked("n=4 per-gpu=2 node=gres/nic:mlx:1") };
+    let found = advice(&request, &Policy::default());
+    let expected = "--qos=qos_lafferty -n4 --gres=nic:mlx:1 --gpus=a40:2 --ntasks-per-gpu=2";
+    assert_eq!(found.as_deref(), Some(expected));
+}
+
+/// The refusal lists the types of GPUs, of which the job has few enough.
+#[test]
+fn too_many_shares_beside_a_gpu_are_said_to_be_shares() {
+    let refusal = refused(judge(&node("qos_shards", "gres/gpu:1,gres/shard:9"), &Policy::default(), &TABLE));
+    let said = message::refusal(&refusal);
+    assert!(said.contains("\n  this QOS has: a40 (4); the job requests 9 of shard in total\n"), "{said}");
+    assert_eq!(tried(&refusal).as_deref(), Some("--qos=qos_shards --gres=gpu:a40:1,shard:a40:8"));
+    let both = refused(judge(&node("qos_shards", "gres/gpu:7,gres/shard:9"), &Policy::default(), &TABLE));
+    let said = message::refusal(&both);
+    assert!(said.contains("\n  this QOS has: a40 (4); the job requests 7 in total\n"), "{said}");
 }

@@ -202,13 +202,16 @@ fn a_share_has_the_memory_on_every_node_where_it_may_run() {
 #[test]
 fn a_correction_of_something_else_keeps_the_memory() {
     let capped = Rules::parse(&format!("{HUNDRED}MaxCPUsPerGpu=8\n")).unwrap().policy;
+    let warned = Rules::parse(&format!("{HUNDRED}MaxCPUsPerGpu=8\nMode=warn\n")).unwrap().policy;
     let request = Request { cpus_per_task: Some(8), ..node("listed_by_name", "gres/nic:1,gres/gpumem:60G") };
     let told = outcome(&request, &capped).unwrap_err();
     assert!(told.contains("GS127") && told.contains("try: -c7 --gres=nic:1,gpumem:60G\n"), "{told}");
     // gpumem:90G is too large, and with less memory the job still has too many CPUs.
     let request = Request { cpus_per_task: Some(9), ..node("listed_by_name", "gres/gpumem:90G") };
-    let told = outcome(&request, &capped).unwrap_err();
-    assert!(told.contains("GS129") && !told.contains("try:"), "{told}");
+    for policy in [&capped, &warned] {
+        let told = outcome(&request, policy).unwrap_err();
+        assert!(told.contains("GS129") && !told.contains("try:"), "{told}");
+    }
     // Sizes too are of the GPUs that have the memory.
     let sized = Rules::parse(&format!("{HUNDRED}ShareSizes=25,50\n")).unwrap().policy;
     assert_eq!(outcome(&node("listed_by_name", "gres/gpumem:20G"), &sized), share("gres/gpushare:50", 50));

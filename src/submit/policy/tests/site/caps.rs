@@ -191,6 +191,7 @@ fn a_user_is_told_what_fits() {
             "--gres=gpu:a40:1,gpu:h100:1 --cpus-per-gpu=12 --mincpus=24",
         ),
         ("node=gres/gpu:a40:1 n=8 mincpus=9", "-n8 --gres=gpu:a40:1 --mincpus=8"),
+        ("node=gres/gpu:a40:1 n=8 per-gpu=1 c=2", "-n8 -c1 --gres=gpu:a40:1 --ntasks-per-gpu=1"),
         ("node=gres/gpu:a40:1 n=3 c=9 mincpus=8", "-n3 -c2 --gres=gpu:a40:1"),
         ("node=gres/gpu:a40:1 per-socket=4 sockets=2 c=2", "-c1 --sockets-per-node=2 --gres=gpu:a40:1"),
         (
@@ -201,6 +202,15 @@ fn a_user_is_told_what_fits() {
         let refusal = refused(judge(&asked(options), &policy, &TABLE));
         assert_eq!(tried(&refusal).as_deref(), Some(expected), "{options}");
     }
+}
+
+#[test]
+fn an_update_keeps_the_tasks_of_each_node_that_fit() {
+    let existing = asked("node=gres/gpu:a40:1 per-node=8 N=1");
+    let change = Request { qos: None, ..asked("n=9") };
+    let policy = policy(CAPS);
+    let found = tried(&refused(changed(change, &existing, &policy)));
+    assert_eq!(found.as_deref(), Some("scontrol update job=12_3 NumTasks=8 CPUsPerTask=1"));
 }
 
 #[test]
