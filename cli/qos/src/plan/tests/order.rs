@@ -74,6 +74,36 @@ fn a_qos_that_another_one_preempts_stays() {
 }
 
 #[test]
+fn what_stays_keeps_what_it_preempts() {
+    let there = actual(
+        &[
+            line("busy", &[("Preempt", "low")], "gpushare@lab"),
+            line("low", &[("Preempt", "lowest")], "gpushare@lab"),
+            line("lowest", &[], "gpushare@lab"),
+            line("default", &[("Preempt", "less")], "gpushare@lab"),
+            line("less", &[], "gpushare@lab"),
+            line("idle", &[("Preempt", "least")], "gpushare@lab"),
+            line("least", &[], "gpushare@lab"),
+        ],
+        "a|||+default|default\n",
+    );
+    let used = [("busy".to_owned(), Use { jobs: 1, ..Use::default() })].into();
+    let pruned = plan(&[], &there, &cluster(), Some(&used));
+    assert_eq!(said(&pruned), ["- qos idle", "- qos least"]);
+    let stay = pruned.leftovers.iter().map(|left| format!("{} {}", left.qos, left.used.as_ref().unwrap()));
+    assert_eq!(
+        stay.collect::<Vec<_>>(),
+        [
+            "busy has 1 job",
+            "less is preempted by qos default",
+            "low is preempted by qos busy",
+            "lowest is preempted by qos low"
+        ]
+    );
+    assert_eq!(pruned.obstacles.len(), 1);
+}
+
+#[test]
 fn a_list_that_becomes_empty_opens_what_is_above() {
     let actual = actual(&[line("q", &[], "gpushare@lab")], "a|||\nb|||normal\nb|eve||q\nb|tom||q,normal\n");
     let lines = said(&made("QOS=q Account=a\n", &actual));
