@@ -237,7 +237,7 @@ mod tests {
 
     fn tree() -> Tree {
         let rows = "root|||normal,qb|\nroot|root|||\nu|||+q1,+q2|\nu|alice||-q1|\nu|bob|p|normal,q3|\nsub||||\n\
-                    sub|carol||+q3|q1\n";
+                    sub|carol||+q3|q1\nsub|dave||+q1|\n";
         Tree::read(rows, "root|\nu|root\nsub|u\n").unwrap()
     }
 
@@ -279,6 +279,7 @@ mod tests {
             ("sub", "", Some("carol")),
             ("sub", "carol", Some("carol")),
             ("u", "bob", None),
+            ("sub", "dave", None),
         ] {
             let row = tree.rows().find(|row| row.account == account && row.user == user).unwrap();
             assert_eq!(tree.default_of("q1", row).map(|row| row.user.as_str()), expected, "{account} {user}");

@@ -169,6 +169,20 @@ mod tests {
     }
 
     #[test]
+    fn what_borrowers_get_is_at_most_what_slurm_knows() {
+        let text = "QOS=q Account=x GPUs=a40:4 GrpWall=2000000000 Burst=2x BurstGraceTime=1-0";
+        let second = said(text).remove(1);
+        assert!(second.contains(" GrpWall=1491308-02:07:00 "), "2147483647 minutes: {second}");
+        assert!(second.ends_with(" GraceTime=1-00:00:00"), "a day is allowed: {second}");
+    }
+
+    #[test]
+    fn an_old_name_is_of_one_line_and_told_once() {
+        let all = Database::parse("QOS=q Account=x GPUs=a40:4 GrpCpus=8 Burst=2x").unwrap().qoses;
+        assert_eq!(all.iter().map(|managed| managed.old_names.len()).collect::<Vec<_>>(), [1, 0]);
+    }
+
+    #[test]
     fn all_that_gives_way_gives_way_to_every_owner() {
         let text = "QOS=x Account=x GPUs=a40:4 Preempt=normal,low Burst=1x\nQOS=y Account=y GPUs=a40:1 Preempt=normal";
         let (lent, all) = super::gives_way(&Database::parse(text).unwrap().qoses);

@@ -82,19 +82,15 @@ pub fn printed(field: &Field, text: &str) -> Result<Option<Value>, NotAValue> {
     Ok(value.filter(|value| !is_unset(field, value)))
 }
 
-/// sacctmgr prints every time as one with colons, and may know more flags than gpushare does.
+/// sacctmgr prints every time as one with colons, and may know more flags and modes than gpushare does.
 fn read(kind: Kind, text: &str, is_printed: bool) -> Option<Value> {
     let most = if is_printed { u64::MAX } else { MOST };
     let fits = |number: &u64| *number <= most;
     Some(match kind {
         Kind::Count => Value::Count(count(text).filter(fits)?),
-        Kind::Minutes if !is_printed => {
-            Value::Time(time::minutes(text).map(u64::from).filter(fits)?.checked_mul(60)?)
-        }
-        Kind::Seconds if !is_printed => {
-            Value::Time(count(text).or_else(|| time::seconds(text)).filter(fits)?)
-        }
-        Kind::Minutes | Kind::Time | Kind::Seconds => Value::Time(time::seconds(text).filter(fits)?),
+        Kind::Minutes => Value::Time(time::minutes(text).map(u64::from).filter(fits)?.checked_mul(60)?),
+        Kind::Seconds => Value::Time(count(text).or_else(|| time::seconds(text)).filter(fits)?),
+        Kind::Time => Value::Time(time::seconds(text).filter(fits)?),
         Kind::Factor => Value::Factor(factor(text)?),
         Kind::Flags => {
             let other = |word: &str| is_printed.then(|| word.to_owned());

@@ -22,11 +22,8 @@ pub(super) fn grants(
     let (mut given, mut taken) = (Vec::new(), Vec::new());
     let (cluster, one_level) = (at.name.as_str(), at.one_level);
     for managed in qoses {
-        let gone: Vec<&Association> = match managed.members {
-            Members::Unsaid => continue,
-            Members::All => Vec::new(),
-            _ => tree.naming(&managed.name).filter(|row| has_wrongly(row, managed, tree)).collect(),
-        };
+        let gone: Vec<&Association> =
+            tree.naming(&managed.name).filter(|row| has_wrongly(row, managed, tree)).collect();
         let wanted = match &managed.members {
             Members::All => everywhere(tree, &managed.name, one_level),
             Members::Accounts(accounts) => {

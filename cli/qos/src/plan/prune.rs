@@ -3,7 +3,7 @@
 //! When Slurm up to 23.11 deletes a QOS, it removes it from an association's list together with a comma, and so loses
 //! the neighbours: `q1,q2,q3` without q2 is neither q1 nor q3. So there the plan removes the QOS from lists first.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 
 use super::{InUse, Leftover, Obstacle, Use};
 use crate::Cluster;
@@ -26,29 +26,30 @@ pub(super) fn removals(
 ) -> (Vec<Change>, Vec<Leftover>) {
     let cluster = at.name.as_str();
     let in_file: HashSet<&str> = qoses.iter().map(|managed| managed.name.as_str()).collect();
-    let (mut unused, mut stay) = (Vec::new(), Vec::new());
-    for (name, qos) in &actual.qoses {
-        if in_file.contains(name.as_str()) || !qos.is_of(cluster) || name == SLURMS_OWN {
-            continue;
-        }
-        let used = prune.map(|used| {
-            let of_slurm = used.get(name).cloned();
-            let by = preempting(name, qoses, actual, cluster, &in_file);
-            match (of_slurm, by) {
-                (None, None) => None,
-                (of_slurm, preempted_by) => Some(Use { preempted_by, ..of_slurm.unwrap_or_default() }),
-            }
+    let is_old = |name: &str, qos: &Qos| !in_file.contains(name) && qos.is_of(cluster) && name != SLURMS_OWN;
+    let old = actual.qoses.iter().filter(|(name, qos)| is_old(name, qos));
+    let default_to = |name: &str| actual.tree.defaults_to(name).next();
+    let is_free = |used: &InUse, name: &str| !used.contains_key(name) && default_to(name).is_none();
+    let all = old.clone().map(|(name, _)| name.as_str());
+    let mut unused: BTreeSet<&str> =
+        all.filter(|name| prune.is_some_and(|used| is_free(used, name))).collect();
+    let by = |name: &str, unused: &BTreeSet<&str>| preempting(name, qoses, actual, &in_file, unused);
+    // What stays keeps what it preempts.
+    while let Some(name) = unused.iter().copied().find(|name| by(name, &unused).is_some()) {
+        unused.remove(name);
+    }
+    let mut stay = Vec::new();
+    for (name, qos) in old.filter(|(name, _)| !unused.contains(name.as_str())) {
+        let used = prune.map(|used| Use {
+            preempted_by: by(name, &unused),
+            ..used.get(name).cloned().unwrap_or_default()
         });
-        match used {
-            Some(None) => match actual.tree.defaults_to(name).next() {
-                Some(default) => obstacles.push(Obstacle::new(name, None, default, cluster)),
-                None => unused.push(name.as_str()),
-            },
-            used => {
-                stay.push(Leftover { qos: name.clone(), used: used.flatten(), is_burst: qos.is_burst() });
-            }
+        match default_to(name).filter(|_| used == Some(Use::default())) {
+            Some(default) => obstacles.push(Obstacle::new(name, None, default, cluster)),
+            None => stay.push(Leftover { qos: name.clone(), used, is_burst: qos.is_burst() }),
         }
     }
+    let unused: Vec<&str> = unused.into_iter().collect();
     let mut changes = Vec::new();
     for qos in unused.iter().filter(|_| at.cuts_lists) {
         for row in actual.tree.naming(qos) {
@@ -67,15 +68,15 @@ fn preempting(
     name: &str,
     qoses: &[ManagedQos],
     actual: &Actual,
-    cluster: &str,
     in_file: &HashSet<&str>,
+    unused: &BTreeSet<&str>,
 ) -> Option<String> {
     let preempts = |settings: &Settings| names(settings, "Preempt").contains(name);
     let of_file = qoses.iter().find(|managed| preempts(&managed.settings)).map(|managed| &managed.name);
     let of_others = || {
         let mut others = actual.qoses.iter();
-        let is_one = |other: &str, qos: &Qos| !in_file.contains(other) && !qos.is_of(cluster);
-        others.find(|(other, qos)| is_one(other, qos) && preempts(&qos.settings)).map(|(other, _)| other)
+        let stays = |other: &str| !in_file.contains(other) && !unused.contains(other);
+        others.find(|(other, qos)| stays(other) && preempts(&qos.settings)).map(|(other, _)| other)
     };
     of_file.or_else(of_others).cloned()
 }

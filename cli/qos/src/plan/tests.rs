@@ -107,6 +107,8 @@ fn an_empty_database_gets_all_in_order() {
         ]
     );
     assert!(said(&plan).contains(&"+ qos free for all accounts (root)".to_owned()));
+    let two = called(&made("QOS=q Account=new\nQOS=r Account=new\n", &actual(&[], "")));
+    assert_eq!(two[0], "-i add account name=new cluster=lab", "once, though two QOSes are for it");
 }
 
 #[test]
@@ -179,8 +181,10 @@ fn equal_qoses_are_told_in_one_call() {
             "-i modify qos where name=b set GrpTRES=cpu=1",
         ]
     );
-    let many: String = (0..1000).map(|number| format!("QOS=q{number} Priority=1\n")).collect();
-    assert_eq!(made(&many, &actual(&[], "")).changes.len(), 2 * 1000 / BATCH);
+    for (qoses, calls) in [(1000, 1000 / BATCH), (BATCH, 1), (BATCH + 1, 2)] {
+        let many: String = (0..qoses).map(|number| format!("QOS=q{number} Priority=1\n")).collect();
+        assert_eq!(made(&many, &actual(&[], "")).changes.len(), 2 * calls, "{qoses}");
+    }
 }
 
 #[test]
@@ -224,8 +228,8 @@ fn every_account_is_told_where_slurmctld_hears_of_one_level() {
     let there = |rows: &str| actual(&[line("q", &[], "gpushare@lab")], rows);
     let deep = |rows: &str| {
         let found = there(rows);
-        let tree = "root|||normal|\nup||||\na||||\na|tom|||\nb||||\nb|eve|||\nother||||\n";
-        let tree = Tree::read(tree, "root|\nup|root\na|up\nb|a\nother|root\n").unwrap();
+        let tree = "root|||normal|\nup||||\na||||\na|tom|||\nb||||\nb|eve|||\nother||||\nc||||\n";
+        let tree = Tree::read(tree, "root|\nup|root\na|up\nb|a\nother|root\nc|other\n").unwrap();
         Actual { tree, ..found }
     };
     let made = |line: &str, actual: &Actual, version: &str| {

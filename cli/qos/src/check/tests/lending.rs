@@ -31,6 +31,20 @@ fn groups_that_lend_get_their_gpus_back() {
 }
 
 #[test]
+fn only_what_this_cluster_lent_before_is_known_to_give_way() {
+    let mut there = actual();
+    let keeps =
+        "1 warning: jobs of QOS 'typed' may keep its GPUs until they end; name in Preempt what must give way";
+    for (description, expected) in
+        [("gpushare@lab burst", &[][..]), ("gpushare@lab", &[keeps]), ("gpushare@north burst", &[keeps])]
+    {
+        let qos = state::Qos { description: description.to_owned(), ..there.qoses["normal"].clone() };
+        there.qoses.insert("typed".to_owned(), qos);
+        assert_eq!(said_of(X, &there), expected, "{description}");
+    }
+}
+
+#[test]
 fn a_quota_that_gets_nothing_back_says_so() {
     let locked = |them: &str| {
         format!(
@@ -39,7 +53,9 @@ fn a_quota_that_gets_nothing_back_says_so() {
         )
     };
     let typed = "\nQOS=qos_y Account=a GrpTRES=gres/gpu:A40=2";
-    assert_eq!(said(&format!("{X}{typed}")), [format!("3 error: {}", locked("qos_y'"))]);
+    for typed in [typed, &typed.replace("A40", "a40")] {
+        assert_eq!(said(&format!("{X}{typed}")), [format!("3 error: {}", locked("qos_y'"))], "{typed}");
+    }
     for silent in [
         format!("{X}{typed} Preempt=x_burst"),
         X.replace(",gone B", ",gone,qos_y B") + typed,
@@ -73,6 +89,8 @@ fn a_partition_lends_what_it_gives_back() {
     let part = there.qoses.get_mut("part_p").unwrap();
     part.settings
         .insert("GrpTRES", Value::Tres([("gres/gpu".into(), 4), ("gres/gpu:h100".into(), 0)].into()));
+    let theirs = there.qoses.get_mut("theirs").unwrap();
+    theirs.settings.insert("GrpTRES", Value::Tres([("cpu".into(), 4), ("gres/gpu:h100".into(), 0)].into()));
     let both = format!("{X}\nQOS=y Account=a GPUs=a40:2 Preempt=normal,theirs,gone Burst=1x");
     for (partition, expected) in [
         ("AllowQos=x,x_burst,y,Y_burst", vec![]),
@@ -208,6 +226,7 @@ fn what_costs_jobs_their_work_says_so() {
         (&preempts, "24.11.5", &shard, true),
         (X, "24.11.5", &apart, false),
         (X, "25.05.0", NODES, false),
+        (X, "25.05", NODES, false),
         ("QOS=gone Priority=1", "24.11.5", NODES, false),
     ] {
         let said = of(text, &format!("SLURM_VERSION = {version}\n"), nodes);
@@ -240,6 +259,9 @@ fn a_quota_of_shares_alone_gets_its_shares_back_or_says_so() {
         (X.replace(" Burst=2x", "") + shares, vec![]),
         (format!("{X}{everybody}"), vec![keeps]),
         (format!("{X}{others}"), vec![keeps]),
+        (format!("{X}{}", shares.replace("=100", "=0")), vec![keeps]),
+        // A limit on GPUs of any type is no quota.
+        (format!("{X}{}", shares.replace("mps", "gpu")), vec![keeps]),
     ] {
         assert_eq!(counted(&text), expected, "{text}");
     }

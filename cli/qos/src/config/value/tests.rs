@@ -92,6 +92,27 @@ fn what_is_no_value_is_refused() {
 }
 
 #[test]
+fn what_may_be_written_is_named() {
+    for (kind, words) in [(Kind::Flags, &FLAGS[..]), (Kind::Modes, &MODES)] {
+        let missing: Vec<_> = words.iter().filter(|word| !allowed(kind).contains(**word)).collect();
+        assert!(missing.is_empty(), "{missing:?}");
+    }
+}
+
+#[test]
+fn what_slurm_has_beyond_what_may_be_written_is_kept_as_printed() {
+    for (name, printed_text) in
+        [("PreemptMode", "priority"), ("PreemptMode", "gang,within"), ("Preempt", "größe")]
+    {
+        let value = printed(field(name), printed_text).unwrap().unwrap();
+        assert_eq!(
+            (text(&value).as_str(), written(field(name), printed_text)),
+            (printed_text, Err(NotAValue))
+        );
+    }
+}
+
+#[test]
 fn a_flag_that_is_not_known_here_is_kept_as_printed() {
     let flags = printed(field("Flags"), "Relative,noreserve").unwrap().unwrap();
     assert_eq!(text(&flags), "NoReserve,Relative");

@@ -24,7 +24,8 @@ fn newer_releases_need_no_care_when_a_qos_goes() {
         called(&plan(&[], &actual, &cluster, Some(&InUse::new()))).len()
     };
     assert_eq!((removed(true), removed(false)), (2, 1));
-    for (version, expected) in [("22.05.8", true), ("23.11.11", true), ("24.11.5", false), ("26.05.5", false)]
+    for (version, expected) in
+        [("22.05.8", true), ("23.11.11", true), ("24.11.5", false), ("24.11", false), ("26.05.5", false)]
     {
         let config = format!("AccountingStorageTRES = cpu\nClusterName = lab\nSLURM_VERSION = {version}\n");
         assert_eq!(
@@ -33,6 +34,22 @@ fn newer_releases_need_no_care_when_a_qos_goes() {
             "{version}"
         );
     }
+}
+
+#[test]
+fn a_row_whose_call_would_change_others_is_left_when_a_qos_goes() {
+    let rows = "a|||\na|ann||+keep,+old\na|tom||+keep,+old\na|tom|p|+keep,+old\na|eve|p|+keep,+old\n";
+    let actual = actual(&[line("old", &[], "gpushare@lab"), line("keep", &[], "x")], rows);
+    assert_eq!(
+        called(&plan(&[], &actual, &cluster(), Some(&InUse::new()))),
+        [
+            "-i modify user where name=ann account=a cluster=lab set qos=",
+            "-i modify user where name=ann account=a cluster=lab set qos+=keep",
+            "-i modify user where name=eve account=a cluster=lab partition=p set qos=",
+            "-i modify user where name=eve account=a cluster=lab partition=p set qos+=keep",
+            "-i delete qos where name=old",
+        ]
+    );
 }
 
 #[test]
@@ -50,6 +67,40 @@ fn a_qos_that_another_one_preempts_stays() {
     let left = pruned("QOS=one Preempt=old\n", &other);
     assert_eq!(left.leftovers[0].used.as_ref().unwrap().to_string(), "is preempted by qos one");
     assert!(said(&pruned("QOS=one\n", &other)).contains(&"- qos old".to_owned()));
+    let one = state::qoses(&line("one", &[("Preempt", "old")], "gpushare@lab")).unwrap();
+    other.qoses.extend(one);
+    assert!(said(&pruned("QOS=one\n", &other)).contains(&"- qos old".to_owned()), "it no longer preempts it");
+    assert!(said(&pruned("", &other)).contains(&"- qos one".to_owned()), "both go");
+}
+
+#[test]
+fn what_stays_keeps_what_it_preempts() {
+    let there = actual(
+        &[
+            line("busy", &[("Preempt", "low")], "gpushare@lab"),
+            line("low", &[("Preempt", "lowest")], "gpushare@lab"),
+            line("lowest", &[], "gpushare@lab"),
+            line("default", &[("Preempt", "less")], "gpushare@lab"),
+            line("less", &[], "gpushare@lab"),
+            line("idle", &[("Preempt", "least")], "gpushare@lab"),
+            line("least", &[], "gpushare@lab"),
+        ],
+        "a|||+default|default\n",
+    );
+    let used = [("busy".to_owned(), Use { jobs: 1, ..Use::default() })].into();
+    let pruned = plan(&[], &there, &cluster(), Some(&used));
+    assert_eq!(said(&pruned), ["- qos idle", "- qos least"]);
+    let stay = pruned.leftovers.iter().map(|left| format!("{} {}", left.qos, left.used.as_ref().unwrap()));
+    assert_eq!(
+        stay.collect::<Vec<_>>(),
+        [
+            "busy has 1 job",
+            "less is preempted by qos default",
+            "low is preempted by qos busy",
+            "lowest is preempted by qos low"
+        ]
+    );
+    assert_eq!(pruned.obstacles.len(), 1);
 }
 
 #[test]
