@@ -172,7 +172,7 @@ pub fn read(folder: &Path) -> Result<LastGood, NoCopy> {
     if !file.is_file() || (file.uid() != 0 && file.uid() != owner) || file.mode() & 0o077 != 0 {
         return Err(NoCopy::NotOurs(path));
     }
-    let bytes = root_file::read(&path, LONGEST_COPY + 1).map_err(unreadable)?;
+    let bytes = root_file::read(&path, LONGEST_COPY).map_err(unreadable)?;
     bytes.and_then(|bytes| parse(&path, &bytes)).ok_or(NoCopy::Damaged(path))
 }
 

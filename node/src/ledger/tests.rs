@@ -352,6 +352,7 @@ fn an_extern_step_marks_its_own_start_whichever_that_is() {
 }
 
 mod alive;
+mod full;
 
 proptest::proptest! {
     #[test]

@@ -38,9 +38,11 @@ fn the_longest_file_is_kept_whole() {
     let text = "#".repeat(usize::try_from(LONGEST).unwrap());
     assert!(keep(folder.path(), &source, &text, 1).unwrap());
     let copy = read(folder.path()).unwrap();
-    assert_eq!((copy.text == text, copy.source), (true, source));
+    assert_eq!((copy.text == text, &copy.source), (true, &source));
     let here = Source::here(Path::new("/x"));
     assert_eq!((here.host, here.path), (host_name(), PathBuf::from("/x")));
+    assert!(keep(folder.path(), &source, &text.repeat(2), 2).unwrap());
+    assert!(matches!(read(folder.path()), Err(NoCopy::Damaged(_))), "longer ones aren't read to their end");
 }
 
 #[test]
@@ -70,6 +72,8 @@ fn the_other_controllers_rules_are_told_from_an_edit() {
         text: TEXT.to_owned(),
     };
     assert!(!host_name().is_empty() && !host_name().contains(['.', '\n']));
+    let uname = std::process::Command::new("uname").arg("-n").output().unwrap().stdout;
+    assert_eq!(Some(host_name().as_bytes()), uname.trim_ascii().split(|byte| *byte == b'.').next());
     assert!(copy("another").is_of_another("Mode=audit\n"));
     assert!(!copy("another").is_of_another(TEXT), "the same rules");
     assert!(!copy(&host_name()).is_of_another("Mode=audit\n"), "an edit here");
@@ -117,12 +121,21 @@ fn what_others_could_have_written_is_not_trusted() {
         assert!(matches!(read(folder.path()), Err(NoCopy::NotOurs(_))), "a user's");
         std::os::unix::fs::chown(folder.path(), Some(2001), None).unwrap();
         assert!(read(folder.path()).is_ok(), "SlurmUser's, in a folder of SlurmUser's");
+    } else if std::env::temp_dir().metadata().unwrap().uid() == 0 {
+        // Several runs may use the same file; whosever it is, it isn't trusted.
+        let shared = std::env::temp_dir();
+        let _ = keep(&shared, &source(), TEXT, 1);
+        assert!(read(&shared).is_err(), "a user's, in a folder of root's");
+        let _ = fs::remove_file(super::path(&shared));
     }
     fs::rename(&path, folder.path().join("other")).unwrap();
     symlink(folder.path().join("other"), &path).unwrap();
     assert!(matches!(read(folder.path()), Err(NoCopy::NotOurs(_))), "a link");
     fs::remove_file(&path).unwrap();
     assert!(matches!(read(folder.path()), Err(NoCopy::None)));
+    fs::create_dir(&path).unwrap();
+    fs::set_permissions(&path, Permissions::from_mode(0o700)).unwrap();
+    assert!(matches!(read(folder.path()), Err(NoCopy::NotOurs(_))), "a folder");
     assert!(matches!(read(&folder.path().join("missing")), Err(NoCopy::None)));
     assert!(keep(&folder.path().join("missing"), &source(), TEXT, 1).is_err());
 }

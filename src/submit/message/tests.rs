@@ -220,6 +220,8 @@ fn the_option_that_breaks_a_rule_is_named_if_it_is_known() {
     ] {
         assert_eq!(of(field, asked, gres).as_deref(), expected, "{asked}");
     }
+    let of_the_job = Refusal { rule: Rule::BeyondLimit, ..untyped() };
+    assert_eq!(request(&of_the_job), None, "all of the job's options together break it");
 }
 
 #[test]

@@ -124,9 +124,7 @@ impl<A: Accounting> Judgement<'_, '_, A> {
                     account: self.request.account.filter(|_| matches!(fault.ground, Ground::Account { .. })),
                     partition: None,
                     reservation: None,
-                    min_cpus: None,
                     cpus_per_node: None,
-                    ntasks_per_socket: None,
                     memory: None,
                     ..**self.request
                 };
@@ -245,10 +243,6 @@ impl<A: Accounting> Judgement<'_, '_, A> {
 
     /// The correction without what the user's command already has, if only a name was wrong.
     fn told(&self, wanted: Correction, fault: &Refusal) -> Correction {
-        let of_partition = matches!(fault.rule, Rule::WholeGpu | Rule::GpuMissing);
-        let named_only =
-            fault.rule == Rule::QosList || (of_partition && fault.ground == Ground::Partition(Vec::new()));
-        // Another fault may have had to be fixed as well.
         let names_alone = self.to_begin_with(fault).is_some_and(|asked| {
             let mut rest = wanted.clone();
             rest.said.qos.clone_from(&asked.said.qos);
@@ -256,7 +250,7 @@ impl<A: Accounting> Judgement<'_, '_, A> {
             rest.open = Vec::new();
             rest == asked
         });
-        if !named_only || self.update.is_some() || !names_alone {
+        if self.update.is_some() || !names_alone {
             return wanted.finished();
         }
         let Correction { said, open, .. } = wanted;

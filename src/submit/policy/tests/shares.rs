@@ -72,6 +72,9 @@ fn shares_are_no_gpus_and_have_rules_of_their_own() {
     let refusal = refused(judge(&two, &shards(&[], Some(16)), &TABLE));
     let expected = Some("--qos=qos_all_shards -N2 --gres=shard:4".to_owned());
     assert_eq!(crate::submit::message::correction(&refusal), expected, "eight on both nodes");
+    let nine = Request { min_nodes: Some(9), max_nodes: Some(9), ..two };
+    let refusal = refused(judge(&nine, &shards(&[], Some(16)), &TABLE));
+    assert_eq!(crate::submit::message::correction(&refusal), None, "less than one on each");
     let tasks = Request { ntasks_per_tres: Some(1), num_tasks: Some(2), ..node("qos_all_shards", "") };
     assert_eq!(rule(&tasks, &Policy::default()), Some(Rule::NtasksPerGpuAlone));
 }

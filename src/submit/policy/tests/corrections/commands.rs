@@ -43,6 +43,7 @@ fn numbers_that_sbatch_computes_are_left_to_it() {
         ("job=gres/gpu:4 node=gres/gpu:2 N=2 Nmax=2", "--gres=gpu:a40:2 --gpus=a40:4"),
         ("job=gres/gpu:4 node=gres/gpu:2 N=1 Nmax=2", "-N1-2 --gres=gpu:a40:2 --gpus=a40:4"),
         ("job=gres/gpu:4 node=gres/gpu:2 N=1 Nmax=1", "-N1 --gres=gpu:a40:2 --gpus=a40:4"),
+        ("job=gres/gpu:4 node=gres/gpu:1 N=4 Nmax=4", "--gres=gpu:a40:1 --gpus=a40:4"),
         ("node=gres/gpu:1 N=2", "--gres=gpu:a40:1"),
         ("node=gres/gpu:1 Nmax=2", "-N1-2 --gres=gpu:a40:1"),
         ("node=gres/gpu:1 N=1 Nmax=0", "--gres=gpu:a40:1"),
@@ -50,10 +51,14 @@ fn numbers_that_sbatch_computes_are_left_to_it() {
         ("node=gres/gpu:1 n=0", "--gres=gpu:a40:1"),
         ("node=gres/gpu:1 per-node=0 sockets=0 per-gpu=0", "--gres=gpu:a40:1"),
         ("node=gres/gpu:1 n=2 N=3 Nmax=3", "-N3 -n2 --gres=gpu:a40:1"),
+        // Tasks: the GPUs of the job divided by those of each task. A user doesn't request fewer of them than nodes.
+        ("job=gres/gpu:4 task=gres/gpu:2 n=2 N=3 Nmax=3", "-N3 --gpus=a40:4 --gpus-per-task=a40:2"),
+        ("job=gres/gpu:4 task=gres/gpu:2 n=2 N=2 Nmax=2", "-N2 -n2 --gpus=a40:4 --gpus-per-task=a40:2"),
         // Slurm takes only one of both.
         ("node=gres/gpu:1 c=4 cpus-per-gpu=gres/gpu:4", "--gres=gpu:a40:1 --cpus-per-gpu=4"),
         ("node=gres/gpu:1 c=0", "--gres=gpu:a40:1"),
         ("task=cpu=2,gres/gpu:1 n=1 c=4", "-n1 -c2 --gpus-per-task=a40:1"),
+        ("task=cpu=2 node=gres/gpu:1 n=1", "-n1 -c2 --gres=gpu:a40:1"),
         ("task=cpu=2,cpu=3,gres/gpu:1 n=1", "-n1 --tres-per-task=cpu=2,cpu=3,gres/gpu:a40:1"),
     ] {
         let request = Request { qos: text("qos_lafferty"), ..asked(options) };
@@ -115,4 +120,62 @@ fn too_many_shares_beside_a_gpu_are_said_to_be_shares() {
     let both = refused(judge(&node("qos_shards", "gres/gpu:7,gres/shard:9"), &Policy::default(), &TABLE));
     let said = message::refusal(&both);
     assert!(said.contains("\n  this QOS has: a40 (4); the job requests 7 in total\n"), "{said}");
+}
+
+#[test]
+fn what_is_not_at_fault_is_not_repeated() {
+    for (options, expected) in [
+        ("account=a p=p reservation=r node=gres/gpu:1", "--gres=gpu:a40:1"),
+        ("node=gres/gpu:1 mincpus=4 mem=4G", "--gres=gpu:a40:1"),
+    ] {
+        let request = Request { qos: text("qos_lafferty"), ..asked(options) };
+        let found = advice(&request, &Policy::default());
+        assert_eq!(found, Some(format!("--qos=qos_lafferty {expected}")), "{options}");
+    }
+}
+
+/// Slurm changes the tasks first, and counts the GPUs of the old ones if it refuses the rest.
+#[test]
+fn gpus_per_task_are_changed_by_a_command_without_anything_else() {
+    let existing = asked("qos=qos_lafferty task=gres/gpu:a40:1 n=2");
+    let change = asked("task=gres/gpu:1");
+    let typed = Some("scontrol update job=7 TresPerTask=gres/gpu:a40:1");
+    for (change, others, expected) in [
+        (Request { nodes: text("n1"), ..change }, &["ReqNodeList"], typed),
+        (Request { excluded_nodes: text("n1"), ..change }, &["ExcNodeList"], typed),
+        // Without the number of tasks it wouldn't be what the user wants.
+        (Request { num_tasks: Some(4), ..change }, &["NumTasks"], None),
+    ] {
+        let update = Update { job: b"7", array: false, request: change.into(), anew: true, others };
+        let refusal = refused(judge_update(&update, &existing, &Policy::default(), &TABLE));
+        assert_eq!(tried(&refusal).as_deref(), expected, "{others:?}");
+    }
+}
+
+#[test]
+fn what_a_task_gets_is_written_as_the_release_reads_it() {
+    let per_task = |tres, spelling| Request {
+        qos: text("qos_two"),
+        tres_per_task: text(tres),
+        num_tasks: Some(1),
+        ..Request::new(spelling)
+    };
+    for (tres, spelling, expected) in [
+        (
+            "gres/gpu:h100:2,gres/gpu:1",
+            Spelling::Slash,
+            Some("-n1 --tres-per-task=gres/gpu:h100:2,gres/gpu:a40:1"),
+        ),
+        ("gres:gpu:h100:2,gres:gpu:1", Spelling::Colon, Some("-n1 --gpus-per-task=h100:2,a40:1")),
+        ("gres:gpu:1,gres:nic:1", Spelling::Colon, None),
+    ] {
+        let expected = expected.map(|expected| format!("--qos=qos_two {expected}"));
+        assert_eq!(advice(&per_task(tres, spelling), &Policy::default()), expected, "{tres}");
+    }
+}
+
+#[test]
+fn no_command_has_more_nodes_at_least_than_at_most() {
+    let request = Request { qos: text("qos_lafferty"), ..asked("node=gres/gpu:1 N=3 Nmax=2") };
+    assert_eq!(advice(&request, &Policy::default()), None);
 }

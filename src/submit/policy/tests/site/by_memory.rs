@@ -217,6 +217,8 @@ fn a_correction_of_something_else_keeps_the_memory() {
     assert_eq!(outcome(&node("listed_by_name", "gres/gpumem:20G"), &sized), share("gres/gpushare:50", 50));
     let told = outcome(&node("listed_by_name", "gres/gpumem:60G"), &sized).unwrap_err();
     assert!(told.contains("sizes (units): 20250M (25), 40500M (50)\n  try: --gres=gpumem:40500\n"), "{told}");
+    let told = outcome(&node("listed_by_name", "gres/gpumem:60G,gres/nic:1"), &sized).unwrap_err();
+    assert!(told.contains("try: --gres=gpumem:40500,nic:1\n"), "{told}");
 }
 
 #[test]
