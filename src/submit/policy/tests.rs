@@ -64,9 +64,8 @@ impl Accounting for Table {
         assert!(self.names, "looked up the default QOS");
         let named = |name: &[u8]| self.qos_named(name);
         if request.partition_is_the_reservations() {
-            return DefaultQos::OneOf(
-                [named(b"normal"), named(b"qos_lafferty")].into_iter().flatten().collect(),
-            );
+            let both = [named(b"normal"), named(b"qos_lafferty")];
+            return DefaultQos::OneOf(both.into_iter().flatten().collect());
         }
         let name: &[u8] = match request.user_id {
             0 => b"normal",
