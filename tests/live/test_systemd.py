@@ -115,6 +115,11 @@ def units(node):
     return {name.removesuffix(".service"): show(node, name, "MainPID") for name in names}
 
 
+def known_units(node):
+    """The same, once systemd knows the main process of each: it looks for that after the unit has started."""
+    return node.wait(lambda: (found := units(node)) and "0" not in found.values() and found, "the main processes")
+
+
 def tell_of_empty_cgroups(node):
     """Where systemd uses cgroup v1 the kernel starts this program of systemd's,
     but not from within a cgroup namespace."""
@@ -193,7 +198,7 @@ def test_a_jobs_daemon_is_a_unit_and_runs_as_its_user(node):
     gpu = node.ledger()[job]
     unit = f"gpushare-mps-{gpu}.{ALICE}"
     pid = holder(node, f"{gpu}.{ALICE}")
-    assert units(node) == {unit: pid}
+    assert known_units(node) == {unit: pid}
     assert all(path.endswith(f"/system.slice/{unit}.service") for path in cgroups(node, pid)), cgroups(node, pid)
     status = node.ok(f"cat /proc/{pid}/status")
     assert f"Uid:\t{ALICE}\t{ALICE}\t{ALICE}\t{ALICE}" in status, status
@@ -215,7 +220,7 @@ def test_the_daemon_of_a_user_whom_only_slurmd_knows_is_a_unit_too(node):
     """systemd starts nothing as a user whom it doesn't know."""
     said = prolog(node, JOBS[0], STRANGER)
     pid = holder(node, f"0.{STRANGER}")
-    assert units(node) == {f"gpushare-mps-0.{STRANGER}": pid}, said
+    assert known_units(node) == {f"gpushare-mps-0.{STRANGER}": pid}, said
     status = node.ok(f"cat /proc/{pid}/status")
     assert re.findall(r"^(?:Uid|Gid|Groups):\s+(\d+)", status, re.M) == [f"{STRANGER}", "65534", f"{STRANGER}"], status
     assert re.search(r"^CapEff:\t0+$", status, re.M), status
@@ -239,7 +244,7 @@ def test_the_daemon_of_a_job_with_whole_gpus_can_open_all_of_these_and_no_other(
             job = node.sbatch("--gpu-mps", "--gres=gpu:2", script=script)
             folder = f"j{job}-{ALICE}"
             pid, unit = holder(node, folder), f"gpushare-mps-{folder}"
-            assert units(node) == {unit: pid} and show(node, unit, "DevicePolicy") == "closed"
+            assert known_units(node) == {unit: pid} and show(node, unit, "DevicePolicy") == "closed"
             assert opened(node, None, folder) == (gpus(0, 1), OWN_ONLY)
         node.ok("touch /lab/out/go")
         state = node.finished(job)
@@ -251,7 +256,7 @@ def test_the_daemon_of_a_job_with_whole_gpus_can_open_all_of_these_and_no_other(
 
 def test_its_end_is_not_slurmds(node):
     job = begun(node)
-    before = units(node)
+    before = known_units(node)
     if node.newer_than("25.11"):
         # Slurm puts slurmd into a cgroup below that of its unit.
         own = cgroups(node, node.ok("pgrep -ox slurmd"))
@@ -278,7 +283,7 @@ def test_it_is_neither_ended_nor_fenced_with_whoever_called_the_prolog(node):
     with replaced(node, "/usr/bin/nvidia-cuda-mps-server", SERVER):
         node.ok(CALLER + hook("prolog", 901))
         pid = holder(node)
-        assert units(node) == {UNIT: pid}
+        assert known_units(node) == {UNIT: pid}
         assert opened(node, 0) == (gpus(0), OWN_ONLY)
         node.ok("systemctl stop caller")
         assert answers(node) and holder(node) == pid
