@@ -295,9 +295,14 @@ def pytest_runtest_logreport(report):
     bypass_table.take(report)
 
 
+# Clusters whose tests take longest, of files that would come last: the other workers would wait for them.
+FIRST = ("whole_nodes-", "scripted_box-", "contributors-", "in_use-")
+
+
 # Before xdist looks for the groups.
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items):
+    items.sort(key=lambda item: not box_of(item).startswith(FIRST))
     for item in items:
         # Clusters run side by side; the tests in one run one after another.
         item.add_marker(pytest.mark.xdist_group(box_of(item)))
