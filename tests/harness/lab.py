@@ -211,9 +211,15 @@ class Cluster:
         return dict(re.findall(r"(\S+?)=(\S*)", self.ok(["scontrol", "-o", "show", "job", job]).splitlines()[0]))
 
     def state(self, job):
+        """A job's state. One that gets a signal is SIGNALING for a moment, and runs."""
         text = self.run(["scontrol", "-o", "show", "job", job]).stdout
         fields = dict(field.split("=", 1) for field in shlex.split(text, posix=False) if "=" in field)
-        return fields.get("JobState", "GONE")
+        return fields.get("JobState", "GONE").replace("SIGNALING", "RUNNING")
+
+    def states(self, *jobs):
+        """{job: state} of one moment, of jobs that squeue shows."""
+        text = self.ok(["squeue", "-h", "-o", "%A %T", "-j", ",".join(jobs)]).replace("SIGNALING", "RUNNING")
+        return dict(line.split() for line in text.splitlines())
 
     def wait_state(self, job, *states):
         done = self.run(["bash", "-c", AWAIT_STATE, "-", PATIENCE, job, *states], timeout=PATIENCE + 20)

@@ -57,10 +57,7 @@ def test_an_owner_has_its_gpus_back_after_the_grace_time_and_until_then_sees_who
 
     owner = lending.sbatch(*Y, "--gres=gpu:a40:2", script="sleep 300")
     lending.wait(lambda: lending.fields(job).get("PreemptTime", "None") != "None", "notice to the borrower")
-    states = lending.ok(["squeue", "-h", "-o", "%A %T", "-j", f"{job},{owner}"])
-    # A job that has notice is told by a signal.
-    states = states.replace("SIGNALING", "RUNNING").splitlines()
-    assert sorted(states) == sorted([f"{job} RUNNING", f"{owner} PENDING"]), "its grace time is not over"
+    assert lending.states(job, owner) == {job: "RUNNING", owner: "PENDING"}, "its grace time is not over"
     lending.wait_state(owner, "RUNNING")
     assert lending.state(job) == "PENDING" and lending.fields(job)["Restarts"] == "1", "it is queued again"
 

@@ -90,9 +90,8 @@ def test_a_priority_job_preempts_a_regular_one_which_resumes_from_its_checkpoint
     priority = misha.sbatch("--qos=qos_lafferty", "--gres=gpu:a40:2", script="sleep 5")
 
     misha.wait(lambda: "checkpoint at" in misha.output(regular), "SIGTERM")
-    # One look: both states are of one moment.
-    states = misha.ok(["squeue", "-h", "-o", "%A %T", "-j", f"{regular},{priority}"]).splitlines()
-    assert sorted(states) == sorted([f"{regular} RUNNING", f"{priority} PENDING"]), "its grace time is not over"
+    states = misha.states(regular, priority)
+    assert states == {regular: "RUNNING", priority: "PENDING"}, "its grace time is not over"
 
     misha.wait_state(priority, "RUNNING", "COMPLETED")
     assert misha.state(regular) == "PENDING", "it is queued again"

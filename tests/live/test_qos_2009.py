@@ -209,9 +209,7 @@ def grace(cluster):
     cluster.wait(lambda: "working" in cluster.output(preempted), "the job")
     preempts = cluster.sbatch("--qos=preempts", "-wn4", "--exclusive")
     cluster.wait(lambda: "told to end" in cluster.output(preempted), "SIGTERM")
-    # One look: both states are of one moment.
-    states = cluster.ok(["squeue", "-h", "-o", "%A %T", "-j", f"{preempted},{preempts}"]).splitlines()
-    assert sorted(states) == sorted([f"{preempted} RUNNING", f"{preempts} PENDING"])
+    assert cluster.states(preempted, preempts) == {preempted: "RUNNING", preempts: "PENDING"}
     cluster.wait_state(preempts, "RUNNING")
     assert cluster.state(preempted) == "PENDING", "it is queued again"
 
