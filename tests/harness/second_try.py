@@ -66,6 +66,11 @@ SYMPTOMS = (
         (r"(?m)^E +subprocess\.TimeoutExpired: Command .*(packaging/(deb|rpm)/build|'/usr/bin/make').* timed out",),
     ),
     Symptom("overloaded: a command", (r"(?m)^E +subprocess\.TimeoutExpired: Command .* timed out",)),
+    # slurmctld has answered, as its log says, and sbatch has lost the answer with the connection.
+    Symptom(
+        "overloaded: a connection",
+        (r"(?m)^E .*error: Batch job submission failed: Broken pipe", r"\] _slurm_rpc_submit_batch_job: "),
+    ),
     Symptom("overloaded: a wait", (r"(?m)^E +(AssertionError: )?waited [\d.]+ s for ",)),
 )
 

@@ -27,6 +27,9 @@ SHOWN = {
         "gpushare-epilog[756]: job 3: this epilog runs as user 2001, not as root, so a later job's prolog will release",
     "overloaded: a package's build": LATE.format("bash /lab/out/first/sources/packaging/deb/build"),
     "overloaded: a command": LATE.format("/lab/service restart slurmd"),
+    "overloaded: a connection":
+        "E       AssertionError: ('-n9',): sbatch: error: Batch job submission failed: Broken pipe\n"
+        "[2026-11-29T14:04:49.071] _slurm_rpc_submit_batch_job: Invalid generic resource (gres) specification",
     "overloaded: a wait": "E               AssertionError: waited 40 s for the second start",
 }
 UNKNOWN = {
@@ -34,6 +37,8 @@ UNKNOWN = {
     "our own words": "E  AssertionError: gpushare-prolog gave it no GPU on this node",
     "a user who isn't in an account":
         "E  sbatch: error: Batch job submission failed: Invalid account or account/partition combination specified",
+    "a connection to a slurmctld that didn't answer":
+        "E       AssertionError: ('-n9',): sbatch: error: Batch job submission failed: Broken pipe",
     "another job's end": REQUEUED.replace("Job 95", "Job 96"),
     "a later start": REQUEUED.replace("36.492", "37.492"),
     "a job that was cancelled": REQUEUED.replace(" DUE TO JOB REQUEUE", ""),
